@@ -19,11 +19,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from hwdag import Document, HWDAGIndex, Prompts, SearchConfig
-from hwdag.config import BuildConfig
 from hwdag.lm.default import load_reader
 from hwdag.text.prompts import (
-    ANSWER,
-    ANSWER_AGAIN,
     ENOUGH,
     ONE_TURN,
     SUFFICIENCY,
@@ -40,7 +37,6 @@ ANSWER_TOKENS = 24
 AGAIN = "Question: {question}\n"
 VARIANTS = {
     "papers": SearchPrompts(),
-    "papers, question again": SearchPrompts(answer=AGAIN + ANSWER),
     "neutral first turn": SearchPrompts(
         SUFFICIENCY.replace(
             "Can this question be answered by the following information? Response “Yes” or “No” in "
@@ -57,10 +53,8 @@ VARIANTS = {
         second_turn=False,
     ),
     "one turn, the answer alone": SearchPrompts.one_turn(),
-    "one turn, question once": SearchPrompts(
-        ONE_TURN, ENOUGH, ANSWER_AGAIN.replace("\nQuestion: {question}", ""), second_turn=False
-    ),
 }
+DEFAULT = "one turn, the answer alone"
 
 
 def questions(limits: dict[str, int], seed: int = 7) -> list[tuple[str, dict, dict]]:
@@ -111,15 +105,10 @@ def main() -> None:
             continue
         other = every[i - 1][2]["question"]
         text = Document(document["id"], document["text"], title=document.get("title", ""))
-        config = BuildConfig(points="extractive")
-        index = HWDAGIndex.from_documents([text], reader=reader, config=config)
+        index = HWDAGIndex.from_documents([text], method="evidence", reader=reader)
         rows = asked(index, question["question"], list(VARIANTS))
-        wrong = {}
-        for wording in (
-            "papers",
-            "one turn, the answer alone",
-        ):  # evidence of another question, this question asked
-            wrong[wording] = mismatched(index, question["question"], other, VARIANTS[wording])
+        # the evidence of another question, this question asked
+        wrong = {DEFAULT: mismatched(index, question["question"], other, VARIANTS[DEFAULT])}
         row = {"id": question["id"], "set": name, "answers": question["answers"]}
         row |= {"rows": rows, "without": wrong}
         with path.open("a", encoding="utf-8") as file:

@@ -7,7 +7,7 @@ the node says `extractive`. Every reply is kept at once, and an error of the wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from hwdag.building.windows import POINTS_RATIO, Part, Window, WindowPlan, line_
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, WriterFailed
-from hwdag.lm.base import ConcurrentWriter, Reader, Writer
+from hwdag.lm.base import ConcurrentWriter, CondensingWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Finished, is_text, key_of, picks_of
 from hwdag.text.copies import originals
 from hwdag.text.points import parse_points
@@ -106,11 +106,12 @@ def make_points(
         return pick([window.parts for window in windows], advance=advance), Replies()
     prompts = [window.request().prompt for window in windows]
     read = partial(_points_in, plan=plan, reader=reader)
-    found = replies(writer, prompts, calls, limit=limit, advance=advance)
+    asked = partial(replies, writer, calls=calls, limit=limit, condense=plan.is_running)
+    found = asked(prompts, advance=advance)
     written = list(map(read, windows, found))
     # why not copies again: asked for the same, greedy decoding copies the same
     retried = [i for i, (texts, counts) in enumerate(written) if not texts and not counts.refused]
-    again = replies(writer, [prompts[i] + RETRY for i in retried], calls, limit=limit)
+    again = asked([prompts[i] + RETRY for i in retried])
     for i, reply in zip(retried, again, strict=True):
         written[i] = read(windows[i], reply)
     points = [[Point(text, "generated") for text in texts] for texts, _ in written]
@@ -203,9 +204,12 @@ def replies(
     calls: CallCache,
     *,
     limit: int,
+    condense: bool = False,
     advance: Advance = lambda amount: None,
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
+
+    With `condense`, a `CondensingWriter` is kept from copying the prompts.
 
     A writer gets as many prompts at a time as its `concurrency` says, else `PROMPTS_AT_ONCE`; the
     longest first.
@@ -213,10 +217,12 @@ def replies(
     """
     # why: a writer's settings, where it has some, decide about its replies as its name does
     asked = writer.name, getattr(writer, "settings", "")
-    keys = [key_of("write", *asked, prompt, limit) for prompt in prompts]
+    condensing = writer if condense and isinstance(writer, CondensingWriter) else None
+    kind = "condense" if condensing else "write"
+    keys = [key_of(kind, *asked, prompt, limit) for prompt in prompts]
 
     # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
-    if isinstance(writer, ConcurrentWriter) and callable(writer.replies):
+    if not condensing and isinstance(writer, ConcurrentWriter) and callable(writer.replies):
         return calls.streamed(
             keys,
             is_text,
@@ -227,7 +233,12 @@ def replies(
     return calls.results(
         keys,
         is_text,
-        lambda batch: ask(writer, [prompts[i] for i in batch], max_new_tokens=limit),
+        lambda batch: ask(
+            writer,
+            [prompts[i] for i in batch],
+            max_new_tokens=limit,
+            write=condensing.condense if condensing else None,
+        ),
         size=int(getattr(writer, "concurrency", PROMPTS_AT_ONCE)),
         order=lambda i: -len(prompts[i]),
         advance=advance,
@@ -251,10 +262,19 @@ def _waves(
             yield {wave[i]: reply}
 
 
-def ask(writer: Writer, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-    """Ask for one reply per prompt; raises `WriterFailed` if the writer raised or did not give that."""
+def ask(
+    writer: Writer,
+    prompts: Sequence[str],
+    *,
+    max_new_tokens: int,
+    write: Callable[..., list[str]] | None = None,
+) -> list[str]:
+    """Ask for one reply per prompt; raises `WriterFailed` if the writer raised or did not give that.
+
+    Asks through `write`, a method of the writer; the default is the method of that name.
+    """
     with _blaming(writer):
-        found = writer.write(prompts, max_new_tokens=max_new_tokens)
+        found = (write or writer.write)(prompts, max_new_tokens=max_new_tokens)
     if len(found) != len(prompts) or not all(isinstance(reply, str) for reply in found):
         raise WriterFailed(
             f"the writer {writer.name} must return one text per prompt: {len(prompts)} prompts, "

@@ -146,6 +146,13 @@ class _RemoteReader:
         found: list[str] = self._spent.take(made)
         return found
 
+    @property
+    def condense(self) -> Callable[..., list[str]]:
+        _ = self._local.condense  # type: ignore[attr-defined] # none where that has none
+        return lambda prompts, **options: self._spent.take(
+            self._ask("read", "condense", prompts, **options)
+        )
+
 
 class _RemoteEmbedder:
     """An embedder whose passages are embedded elsewhere."""

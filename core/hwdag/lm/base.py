@@ -214,6 +214,14 @@ class Writer(Protocol):
 
 
 @runtime_checkable
+class CondensingWriter(Writer, Protocol):
+    """A Writer that can be kept from copying its prompt; optional."""
+
+    def condense(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """One reply per prompt, in order, without long runs of words of the prompt."""
+
+
+@runtime_checkable
 class ConcurrentWriter(Writer, Protocol):
     """A Writer that yields each reply as soon as it is finished; optional.
 

@@ -236,9 +236,12 @@ class Engine:
         return found
 
     def generate(
-        self, rows: Sequence[list[int]], *, max_new_tokens: int
+        self, rows: Sequence[list[int]], *, max_new_tokens: int, longest_copy: int | None = None
     ) -> tuple[list[list[int]], Usage]:
-        """Decode greedy replies in one padded batch; end tokens and padding may follow a reply."""
+        """Decode greedy replies in one padded batch; end tokens and padding may follow a reply.
+
+        With `longest_copy`, no reply repeats more than so many tokens of its row in a row.
+        """
         began = time.perf_counter()
         ids, mask = self._left_padded(rows)
         # anything unset would come from the checkpoint's settings, such as penalties
@@ -248,6 +251,8 @@ class Engine:
             num_beams=1,
             repetition_penalty=1.0,
             no_repeat_ngram_size=0,
+            # the "encoder" of a decoder-only model is its prompt
+            encoder_no_repeat_ngram_size=0 if longest_copy is None else longest_copy + 1,
             min_length=0,
             eos_token_id=sorted(self.end_tokens) or None,
             pad_token_id=self._pad_token,

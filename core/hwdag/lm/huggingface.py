@@ -43,8 +43,13 @@ from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
 WRITTEN_AT_ONCE = 16
+
 """Prompts in a batch. Decoding one token reads all weights, whether for one reply or for sixteen
 (docs/performance.md)."""
+
+LONGEST_COPY = 9
+"""So many tokens of a prompt may stand in a row in a reply that condenses it: room for names and titles,
+none for a sentence (ours; `benchmarks/points.py`)."""
 
 BATCH_TOKENS = 1 << 15
 """Most tokens in a batch of prompts and replies, padding included, so that keys and values of long
@@ -281,6 +286,15 @@ class HuggingFaceLM:
 
         Raises `QuestionTooLong` for a prompt that leaves the reply no room in the context.
         """
+        return self._write(prompts, max_new_tokens, None)
+
+    def condense(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+        """As `write`, but no reply copies more than `LONGEST_COPY` tokens of its prompt in a row."""
+        return self._write(prompts, max_new_tokens, LONGEST_COPY)
+
+    def _write(
+        self, prompts: Sequence[str], max_new_tokens: int, longest_copy: int | None
+    ) -> list[str]:
         rows = [writing_ids(self.codec, self.turns, prompt) for prompt in prompts]
         longest = max(map(len, rows), default=0)
         if longest + max_new_tokens > self.context_tokens:
@@ -292,7 +306,9 @@ class HuggingFaceLM:
         written = [""] * len(rows)
         for batch in _batches([len(row) + max_new_tokens for row in rows], self.concurrency):
             together = [rows[i] for i in batch]
-            replies, cost = self.engine.generate(together, max_new_tokens=max_new_tokens)
+            replies, cost = self.engine.generate(
+                together, max_new_tokens=max_new_tokens, longest_copy=longest_copy
+            )
             self.engine.charge(cost)
             for i, reply in zip(batch, replies, strict=True):
                 written[i] = self.codec.decode(reply).strip()

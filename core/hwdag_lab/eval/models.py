@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -71,10 +71,29 @@ class CachedWriter:
         Raises:
             WriterFailed: the writer did not return one reply per prompt.
         """
-        keys = [key_of("eval.write", self.name, max_new_tokens, prompt) for prompt in prompts]
+        return self._replies("eval.write", self._writer.write, prompts, max_new_tokens)
+
+    @property
+    def condense(self) -> Callable[..., list[str]]:
+        """As `write`, where the writer can be kept from copying (`CondensingWriter`)."""
+        condense: Callable[..., list[str]] = self._writer.condense  # type: ignore[attr-defined]
+
+        def ask(prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
+            return self._replies("eval.condense", condense, prompts, max_new_tokens)
+
+        return ask
+
+    def _replies(
+        self,
+        kind: str,
+        write: Callable[..., list[str]],
+        prompts: Sequence[str],
+        max_new_tokens: int,
+    ) -> list[str]:
+        keys = [key_of(kind, self.name, max_new_tokens, prompt) for prompt in prompts]
         replies = {key: found for key in keys if (found := self._kept(key))}
         new = {k: p for k, p in zip(keys, prompts, strict=True) if k not in replies}
-        replies |= self._ask(new, max_new_tokens)
+        replies |= self._ask(write, new, max_new_tokens)
         for key in keys:
             if new.pop(key, None) is None:  # the first use of a new reply was just paid for
                 self._saved += replies[key][1]
@@ -88,12 +107,12 @@ class CachedWriter:
         return found["reply"], Usage(**found["usage"])
 
     def _ask(
-        self, prompts: dict[bytes, str], max_new_tokens: int
+        self, write: Callable[..., list[str]], prompts: dict[bytes, str], max_new_tokens: int
     ) -> dict[bytes, tuple[str, Usage]]:
         if not prompts:
             return {}
         before = spent(self._writer)
-        replies = self._writer.write(list(prompts.values()), max_new_tokens=max_new_tokens)
+        replies = write(list(prompts.values()), max_new_tokens=max_new_tokens)
         if len(replies) != len(prompts):
             raise WriterFailed(
                 f"the writer {self.name} returned {len(replies)} replies to {len(prompts)} prompts"
