@@ -71,7 +71,7 @@ def measured(document: Document, index: HWDAGIndex) -> dict[str, object]:
         "points": len(written),
         "levels": graph.height,
         "refused": report.refused,
-        "unfinished": report.unfinished,
+        "too_long": report.too_long,
         "retries": report.retries,
         "fallbacks": report.fallbacks,
         "covered": covered(graph, document.text),

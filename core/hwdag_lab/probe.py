@@ -196,7 +196,7 @@ def written_points(lm: HuggingFaceLM, seed: int) -> tuple[tuple[int, int], float
         made = [node for node in built.graph.nodes if node.level == 2]
         written = [node for node in made if node.origin == "generated"]
         usable += len(written)
-        lost += built.replies.refused + built.replies.unfinished + built.replies.fallbacks
+        lost += built.replies.refused + built.replies.fallbacks
         below += sum(node.tokens for node in built.graph.nodes if node.level == 1)
         above += sum(node.tokens for node in written)
     return (usable, usable + lost), below / above if above else 0.0

@@ -365,7 +365,7 @@ def test_copies_are_refused_and_counted():
     result = built(Document("d", text), writer=CallableWriter(lambda prompt: reply))
     points = [node.text for node in result.graph.nodes if node.level > 1]
     assert points == ["Anna sailed a red boat home."]
-    assert result.replies == Replies(refused=5)
+    assert result.replies == Replies(refused=5, too_long=1)
 
 
 def test_a_reply_that_was_cut_loses_its_last_point():
@@ -381,7 +381,20 @@ def test_a_reply_that_was_cut_loses_its_last_point():
         result = built(prose(60), writer=CallableWriter(lambda prompt, reply=reply: reply))
         points = [node.text for node in result.graph.nodes if node.level > 1]
         assert points == kept * (len(points) // len(kept))  # of every window
-        assert bool(result.replies.unfinished) == (len(reply) > 1000 and not reply.endswith("."))
+        assert bool(result.replies.too_long) == (len(reply) > 1000)
+
+
+def test_a_level_whose_writer_does_not_condense_is_dropped():
+    """Points of points that take half of their window or more are the same points again."""
+    told = iter(range(10_000))
+
+    def write(prompt: str) -> str:
+        numbers = [next(told) for _ in range(len(prompt) // 60)]
+        return "\n".join(f"* Anna{i} met Bert{i} by lake{i}." for i in numbers)
+
+    result = built(prose(400), writer=CallableWriter(write))
+    assert result.graph.height == 2
+    assert "level 3 did not condense" in "".join(result.notes)
 
 
 def test_a_context_that_cannot_hold_a_chunk_names_the_length_that_would_fit():

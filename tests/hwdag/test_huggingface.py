@@ -182,6 +182,23 @@ def test_written_batches_equal_single_replies(family):
     assert lm.write([], max_new_tokens=12) == []
 
 
+@pytest.mark.parametrize("longest", [0, 1, 2])
+def test_a_condensing_reply_is_the_most_likely_one_without_long_copies(longest):
+    lm = HuggingFaceLM(model(), tokenizer())
+    rows = [lm.codec.encode(FOX), lm.codec.encode("Nobody asked. " + FOX)]
+    replies, _ = lm.engine.generate(rows, max_new_tokens=12, longest_copy=longest)
+    for row, reply in zip(rows, replies, strict=True):
+        runs = {tuple(row[i : i + longest + 1]) for i in range(len(row) - longest)}
+        expected: list[int] = []
+        while len(expected) < 12 and not lm.engine.end_tokens & set(expected):
+            logits = lm.model(torch.tensor([row + expected])).logits[0, -1]
+            last = tuple((row + expected)[len(row + expected) - longest :])
+            copies = [run[-1] for run in runs if run[:-1] == last]
+            logits[copies] = -torch.inf
+            expected.append(int(logits.argmax()))
+        assert reply[: len(expected)] == expected
+
+
 def test_long_prompts_are_written_in_smaller_batches(monkeypatch):
     lm = HuggingFaceLM(model(seed=4), tokenizer())
     rows = []

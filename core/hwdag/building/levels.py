@@ -118,7 +118,9 @@ class GraphBuilder:
             windows = windows_of(level, outline, self.plan, self.reader)
             made, counts = self._points(height, windows, reporter, calls)
             replies += counts
-            repeats = height > 2 and counts.fallbacks == len(windows)
+            # why not at level 2: there it would cost the text all its points
+            failed = max(counts.fallbacks, counts.too_long)
+            repeats = height > 2 and 2 * failed >= len(windows)
             if self._is_too_long(made, level) or (repeats and not self.config.rules.is_paper):
                 notes.append(f"level {height} did not condense the level below: dropped")
                 break

@@ -58,14 +58,14 @@ class Replies:
     retries: int = 0
     fallbacks: int = 0
     refused: int = 0
-    unfinished: int = 0
+    too_long: int = 0
 
     def __add__(self, other: Replies) -> Replies:
         return Replies(
             self.retries + other.retries,
             self.fallbacks + other.fallbacks,
             self.refused + other.refused,
-            self.unfinished + other.unfinished,
+            self.too_long + other.too_long,
         )
 
 
@@ -100,12 +100,12 @@ def make_points(
     advance: Advance,
 ) -> tuple[list[list[Point]], Replies]:
     """Have the points of every window written, at least one each, or pick them without a writer."""
-    limit = plan.points_tokens
+    limit = max((plan.points_of(window.tokens) for window in windows), default=1)
     pick = partial(extract, reader=reader, embedder=embedder, calls=calls, limit=limit)
     if writer is None:
         return pick([window.parts for window in windows], advance=advance), Replies()
     prompts = [window.request().prompt for window in windows]
-    read = partial(_points_in, plan=plan, reader=reader)
+    read = partial(_points_in, plan=plan, reader=reader, limit=limit)
     asked = partial(replies, writer, calls=calls, limit=limit, condense=plan.is_running)
     found = asked(prompts, advance=advance)
     written = list(map(read, windows, found))
@@ -123,20 +123,24 @@ def make_points(
 
 
 def _points_in(
-    window: Window, reply: str, *, plan: WindowPlan, reader: Reader
+    window: Window, reply: str, *, plan: WindowPlan, reader: Reader, limit: int
 ) -> tuple[list[str], Replies]:
     """Find the usable points of a reply: in full, uncopied, and as many as may be."""
     texts = parse_points(reply)
     if not plan.is_running:
-        return fitting(texts, reader, plan.points_tokens), Replies()
+        return fitting(texts, reader, limit), Replies()
     [length] = reader.count_tokens([reply])
-    is_cut = length >= CUT_SHARE * plan.points_tokens and not ends_sentence(reply)
+    share = plan.points_of(window.tokens)
+    is_cut = length >= CUT_SHARE * limit and not ends_sentence(reply)
     complete = texts[:-1] if is_cut else texts
     # why first: to compare points with each other takes their number squared
     complete = fitting(complete, reader, plan.points_tokens)
     kept = originals(complete, [part.text for part in window.parts])
-    counts = Replies(refused=len(complete) - len(kept), unfinished=int(is_cut and bool(texts)))
-    return fitting(kept, reader, plan.points_of(window.tokens)), counts
+    counts = Replies(
+        refused=len(complete) - len(kept),
+        too_long=int(length >= CUT_SHARE * share),
+    )
+    return fitting(kept, reader, share), counts
 
 
 def extract(

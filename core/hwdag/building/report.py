@@ -28,7 +28,7 @@ class BuildReport:
         retries: windows whose first reply held no point.
         fallbacks: windows without a usable point in any reply; their points are extractive.
         refused: written points that copied their window, or another point, and were left out.
-        unfinished: replies that were cut at their limit, without their last point.
+        too_long: replies that took all the tokens that points may take of their window.
         reused: calls of a model that an earlier run, or an earlier version of a document, had
             finished: replies, replayed windows, extractions and batches of embeddings.
         notes: guards that came into effect, in words.
@@ -47,7 +47,7 @@ class BuildReport:
     retries: int = 0
     fallbacks: int = 0
     refused: int = 0
-    unfinished: int = 0
+    too_long: int = 0
     reused: int = 0
     notes: list[str] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -69,10 +69,10 @@ class BuildReport:
             lines.append(
                 f"{self.retries} retries, {self.fallbacks} windows fell back to extraction"
             )
-        if self.refused or self.unfinished:
+        if self.refused or self.too_long:
             lines.append(
-                f"{self.refused} copied points were refused, {self.unfinished} replies were cut "
-                "at their limit"
+                f"{self.refused} copied points were refused, {self.too_long} replies took all the "
+                "tokens that they may take"
             )
         if self.stopped:
             left = "more documents" if self.pending is None else f"{self.pending} documents"
