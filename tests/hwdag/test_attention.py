@@ -159,8 +159,8 @@ from hwdag.lm.attention import SpanRequest, capture
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB
 
-LENGTH = 4096
-ROWS, KEYS = [(3500, 4096)], [(0, 1500), (1500, 3500)]
+LENGTH = 2048
+ROWS, KEYS = [(1750, 2048)], [(0, 750), (750, 1750)]
 
 def growth(family):
     lm = model(family, num_hidden_layers=1, max_position_embeddings=LENGTH, layer_types=None)

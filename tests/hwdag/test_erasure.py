@@ -4,13 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from processes import program, python
 from store_world import HEADER, assert_holds, entry, fill, secret
 
 from hwdag.store.copying import repair
+from hwdag.store.exporting import export_index
 from hwdag.store.sqlite import Store
 from hwdag.store.verify import verify
 
@@ -44,13 +45,6 @@ DIE_WHEN_CUTTING = """
 """
 
 
-def run(code, *arguments):
-    """How another process ends."""
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, check=False).returncode
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs system calls of Linux")
 def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path):
     """SQLite cuts the file when the journal is gone; old pages are left behind its end then."""
@@ -60,7 +54,7 @@ def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path)
         store.put(*secret("secret", SENTENCE))
         for seed in range(3):
             store.delete(f"doc{seed}")
-    killed = run(DIE_WHEN_CUTTING, path)
+    killed = subprocess.run(**program(DIE_WHEN_CUTTING, path), check=False).returncode
     if killed > 0:
         pytest.skip("this kernel has no such filter")
     assert killed == -signal.SIGSYS
@@ -116,7 +110,7 @@ def test_a_copy_that_was_killed_is_seen_and_goes(path, tmp_path, over):
     if over:
         fill(other, entry("b", 2))
     code = "HWDAGIndex.load(path, reader=ScriptedLM()).save(other, overwrite=True)"
-    assert run(AT_THE_END + f"    {code}", path, other) == -signal.SIGKILL
+    python(AT_THE_END + f"    {code}", path, other, ends=-signal.SIGKILL)
     (left,) = (name for name in names(tmp_path) if ".unfinished-" in name)
     assert left.startswith("y.hwdag.")
     assert b"wombat" in (tmp_path / left).read_bytes()
@@ -131,22 +125,16 @@ def test_a_copy_that_was_killed_is_seen_and_goes(path, tmp_path, over):
 
 def test_an_export_that_was_killed_is_seen_and_goes(path, tmp_path):
     other = tmp_path / "y.jsonl"
-    assert run(AT_THE_END + "    export_index(path, other)", path, other) == -signal.SIGKILL
+    python(AT_THE_END + "    export_index(path, other)", path, other, ends=-signal.SIGKILL)
     assert [name for name in names(tmp_path) if name.startswith("y.jsonl.unfinished-")]
-    assert run("import sys; from test_erasure import *; again(*sys.argv[1:])", path, other) == 0
-    assert names(tmp_path) == ["x.hwdag", "y.jsonl"]
-
-
-def again(path, other):
-    from hwdag.store.exporting import export_index
-
     export_index(path, other)
+    assert names(tmp_path) == ["x.hwdag", "y.jsonl"]
 
 
 @pytest.mark.parametrize("how", ["repair(path, other)", "merge([path], other)"])
 def test_a_new_file_whose_making_was_killed_is_seen_and_goes(path, tmp_path, how):
     other = tmp_path / "y.hwdag"
-    assert run(AT_THE_END + f"    {how}", path, other) == -signal.SIGKILL
+    python(AT_THE_END + f"    {how}", path, other, ends=-signal.SIGKILL)
     assert [name for name in names(tmp_path) if name.startswith("y.hwdag.unfinished-")]
     assert repair(path, other).kept == ("a", "secret")
     assert names(tmp_path) == ["x.hwdag", "y.hwdag"]

@@ -244,29 +244,6 @@ def test_a_folder_of_arrays_that_is_a_link_is_left_alone(path, folder, monkeypat
     assert (folder / "1-9" / "vectors.npy").read_bytes() == b"precious"
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
-        lambda file, victim: file.touch(),
-        lambda file, victim: os.mkfifo(file),
-        lambda file, victim: file.symlink_to(victim),
-        lambda file, victim: file.symlink_to(victim.parent),
-        lambda file, victim: (file / "inner.npy").mkdir(parents=True),
-    ],
-    ids=["file", "pipe", "link", "link to a folder", "folder"],
-)
-def test_what_is_no_folder_of_arrays_is_neither_read_nor_in_the_way(path, victim, plant):
-    beside(path, ".arrays").mkdir()
-    file = beside(path, ".arrays") / "1-9"
-    plant(file, victim)
-    search(path)
-    with HWDAGIndex.load(path, reader=ScriptedLM()) as index:
-        index.delete("mill")
-        assert list(index.documents) == []
-    assert victim.read_bytes() == b"\0precious"
-    assert os.path.lexists(file)
-
-
 def test_arrays_that_are_longer_than_the_index_are_not_read(path, monkeypatch):
     """A sparse file asks for more memory than there is."""
     beside(path, ".arrays").mkdir()

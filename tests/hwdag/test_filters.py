@@ -123,6 +123,28 @@ def test_a_filter_decides_as_its_definition_does(form, metadata):
     assert matches(form, metadata) is brute_force(form, metadata)
 
 
+OF_FORMS = ["and", "or", "not", "eq", "ne", "in", "gt", "lte", "exists", "a", "a.b", ""]
+ANYTHING = st.recursive(
+    SCALARS | st.floats(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(OF_FORMS), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(ANYTHING, METADATA, st.sampled_from([0, 40]))
+def test_any_form_decides_or_is_refused(form, metadata, negations):
+    for _ in range(negations):
+        form = {"not": form}
+    try:
+        decide = predicate(form)
+    except InputError as error:
+        assert str(error)
+        return
+    assert isinstance(decide(metadata), bool)
+
+
 @given(FORMS, FORMS, METADATA)
 def test_the_laws_of_de_morgan(one, other, metadata):
     def decides(form):

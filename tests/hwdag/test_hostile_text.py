@@ -1,7 +1,6 @@
 """What a document may say about itself, and cannot do to others; see docs/security.md."""
 
 import json
-import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -23,7 +22,7 @@ from hwdag.config import NEVER, BuildConfig, SearchConfig
 from hwdag.embedding.default import load_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ModelError
-from hwdag.lm.default import default_reader, load_reader
+from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.session import MOST_SLOTS
 from hwdag.lm.tokens import Codec
@@ -379,17 +378,6 @@ def test_nodes_that_spell_a_control_token_together_do_not_make_one():
     assert_only_templates_have_controls(lm, seen.rows)
 
 
-@pytest.mark.model
-def test_no_prompt_of_the_default_model_has_a_control_token_of_a_text():
-    lm = default_reader()
-    document = Document("d", f"The moon is a rock.\n\n{HOSTILE}")
-    with Recorder(lm) as seen:
-        entries = entries_of([document], lm, config=BuildConfig().resolved("hwdag"))
-        walked = asked(lm, entries.values(), f"What is the moon? {HOSTILE}")
-    assert any("<|im_end|>" in step.node.text for step in walked.retrieval.steps)
-    assert_only_templates_have_controls(lm, seen.rows)
-
-
 @pytest.mark.parametrize("token", CONTROL_TOKENS)
 def test_a_remote_writer_is_not_sent_the_spelling(token):
     text = disarmed(f"a {token}{token} b")
@@ -498,17 +486,6 @@ def test_stored_texts_are_what_the_document_says(name):
     for node in entry.graph.nodes:
         (span,) = node.sources
         assert node.text == ATTACKS[name][span.start : span.end]
-
-
-def test_lone_surrogates_are_replaced_one_for_one_and_said():
-    text = ATTACKS["surrogates"]
-    header = Header("scripted", EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
-    with Store.create(None, header) as store:
-        builder = GraphBuilder(ScriptedLM(), None, EMBEDDER, CONFIG, Prompts())
-        report = Insertion(builder, store, replace=False).run([text], Silent())
-        [key] = store.ids()
-        assert store.document(key).text == re.sub("[\ud800-\udfff]", "\ufffd", text)
-    assert report.notes[0] == f"{key}: 3 lone surrogates replaced"
 
 
 HARMFUL = [

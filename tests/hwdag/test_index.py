@@ -139,23 +139,6 @@ def test_insert_refresh_and_delete(tmp_path):
     same(index, index_of([docs[0], changed]))
 
 
-def test_one_id_for_two_contents_is_an_error_and_nothing_is_lost():
-    index = index_of([])
-    with pytest.raises(InputError, match="'a'"):
-        index.refresh([Document("a", "One."), Document("a", "Two.")])
-    assert index.documents["a"].text == "One."
-
-
-def test_blank_documents_are_skipped_and_reported():
-    index = index_of([Document("empty", ""), Document("blank", " \n "), "A real text."])
-    assert index.report.skipped == [
-        ("empty", "empty or only white space"),
-        ("blank", "empty or only white space"),
-    ]
-    assert len(index) == 1
-    assert "2 skipped" in str(index.report)
-
-
 def test_bare_texts_get_an_id_from_their_content():
     assert index_of(["Same.", "Same."]).documents.keys() == index_of(["Same."]).documents.keys()
 

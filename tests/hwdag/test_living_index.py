@@ -481,30 +481,6 @@ def test_builds_that_wait_for_each_other_leave_searches_their_threads():
     assert len(slow) == 40
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_forked_process_is_told_to_load_the_index_again(tmp_path):
-    path = tmp_path / "a.hwdag"
-    index_of(documents(1), path=path).close()
-    script = """
-        import os, sys
-        from hwdag import HWDAGIndex
-        from hwdag.embedding.hashing import HashingEmbedder
-        from hwdag.errors import IndexFileError
-        from hwdag_lab.scripted import ScriptedLM
-
-        index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
-        index.search("Where?")
-        if child := os.fork():
-            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        try:
-            index.search("Where?")
-        except IndexFileError as error:
-            assert "load" in str(error), error
-            os._exit(7)
-    """
-    python(script, path, ends=7)
-
-
 def test_a_file_whose_first_write_was_killed_is_filled(tmp_path):
     """Pages are in the file already, and the journal says that there were none."""
     path = tmp_path / "a.hwdag"
@@ -585,9 +561,9 @@ def test_a_fork_during_a_build_waits_for_nothing(tmp_path, in_memory):
         child = os.fork()
         if child == 0:
             signal.alarm(20)
-            for change in (index.insert, index.refresh):
+            for use in (index.insert, index.refresh, lambda _: index.search("Where?")):
                 try:
-                    change(documents(1))
+                    use(documents(1))
                 except IndexFileError as error:
                     assert "load" in str(error), error
                 else:

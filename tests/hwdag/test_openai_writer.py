@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from chat_world import Request, serving
+from processes import program, python
 
-from hwdag import BuildConfig, Document, HWDAGIndex
-from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, WriterFailed
 from hwdag.lm import openai_compatible
 from hwdag.lm.base import ConcurrentWriter, Metered
 from hwdag.lm.openai_compatible import THREAD, OpenAIWriter
 from hwdag.lm.writers import CallableWriter, as_writer
-from hwdag_lab.scripted import ScriptedLM
 
 PAGE = Path(__file__).parents[2] / "docs" / "writers.md"
 KEY = "sk-test-0123456789-secret"
@@ -257,23 +252,6 @@ def test_what_arrived_before_a_failure_is_yielded_and_the_rest_is_given_up():
         assert lost.wait(30)
 
 
-def test_closing_the_iterator_gives_up_the_rest():
-    lost = threading.Event()
-
-    def behave(request: Request) -> None:
-        if request.prompt == "ok":
-            echo(request)
-        elif request.connection.recv(1) == b"":
-            lost.set()
-
-    with serving(behave) as server, writing(server) as writer:
-        replies = writer.replies(["slow", "ok"], max_new_tokens=9)
-        assert next(iter(replies)) == (1, "* ok")
-        replies.close()
-        assert lost.wait(30)
-        assert writer.write(["ok"], max_new_tokens=9) == ["* ok"]
-
-
 def test_a_process_that_is_interrupted_ends():
     """Neither the thread nor the open request keeps the interpreter alive."""
 
@@ -281,83 +259,18 @@ def test_a_process_that_is_interrupted_ends():
         process.send_signal(signal.SIGINT)
         hang(request)
 
-    code = (
-        "import sys; from hwdag.lm.openai_compatible import OpenAIWriter\n"
-        "OpenAIWriter('m', base_url=sys.argv[1]).write(['a'] * 9, max_new_tokens=9)"
-    )
+    code = """
+        import sys, warnings
+        warnings.simplefilter("error")
+        from hwdag.lm.openai_compatible import OpenAIWriter
+        OpenAIWriter('m', base_url=sys.argv[1]).write(['a'] * 9, max_new_tokens=9)
+    """
     with serving(interrupt, hang) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", code, server.url],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = subprocess.Popen(**program(code, server.url), stderr=subprocess.PIPE, text=True)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert errors.strip().splitlines()[-1] == "KeyboardInterrupt"
     assert "Warning" not in errors
-
-
-def summarize(request):
-    """What the scripted model replies, so that a whole index can be built."""
-    [reply] = ScriptedLM().write([request.prompt], max_new_tokens=500)
-    request.completion(reply)
-
-
-def built(url, path, *, concurrency=4, max_tokens=None):
-    writer = OpenAIWriter("m", base_url=url, concurrency=concurrency)
-    return HWDAGIndex.from_documents(
-        [Document("a", " ".join(f"The mill number {i} grinds at {i} past." for i in range(80)))],
-        reader=ScriptedLM(writes=True),
-        writer=writer,
-        embedder=HashingEmbedder(),
-        config=BuildConfig(window_tokens=300, chunk_tokens=30),
-        path=path,
-        max_tokens=max_tokens,
-    )
-
-
-def test_a_build_outlives_its_server_and_asks_no_finished_prompt_again(tmp_path):
-    path = tmp_path / "a.hwdag"
-    with serving(summarize) as server:
-        whole = built(server.url, None)
-        prompts = sorted(asked.prompt for asked in server.requests)
-    assert len(prompts) > 8
-
-    answered = []
-
-    def until_it_dies(request: Request) -> None:
-        if len(answered) < 5:
-            summarize(request)
-            answered.append(request.prompt)
-        else:
-            request.reset()
-
-    # why one at a time: what the server has sent when another request fails may not have arrived
-    with serving(until_it_dies) as server, pytest.raises(WriterFailed):
-        built(server.url, path, concurrency=1)
-    with serving(status(429)) as server, pytest.raises(WriterFailed, match=r"\b429\b"):
-        built(server.url, path)
-    with serving(summarize) as server:
-        resumed = built(server.url, path)
-        again = [asked.prompt for asked in server.requests]
-    assert not set(again) & set(answered)
-    assert sorted([*again, *answered]) == prompts
-    assert resumed.graphs["a"].nodes == whole.graphs["a"].nodes
-    assert np.allclose(
-        resumed.graphs["a"].edges.toarray(), whole.graphs["a"].edges.toarray(), atol=1e-6
-    )
-
-
-def test_a_limit_loses_no_reply_that_was_under_way(tmp_path):
-    """Stopped again and again, a build asks every prompt once."""
-    with serving(summarize) as server:
-        stops = 0
-        while built(server.url, tmp_path / "a.hwdag", max_tokens=1).report.stopped:
-            stops += 1
-        prompts = [asked.prompt for asked in server.requests]
-    assert stops > 1
-    assert len(prompts) == len(set(prompts))
 
 
 def test_the_key_is_shown_nowhere(caplog):
@@ -437,15 +350,7 @@ def test_options_that_cannot_be(options, error):
 
 def test_the_package_that_is_missing_is_named():
     code = "import sys; sys.modules['openai'] = None; import hwdag.lm.openai_compatible"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stderr.splitlines()[-1] == (
-        "ImportError: OpenAIWriter needs openai; run `pip install 'hwdag[openai]'`"
-    )
+    assert "hwdag[openai]" in python(code, ends=1).stderr.splitlines()[-1]
 
 
 def test_tokens_are_counted_where_the_server_tells_them():

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
-from store_world import assert_same, assert_same_block, load_all
-from test_store import HEADER, child, world
+from processes import python
+from store_world import HEADER, assert_same, assert_same_block, entry, load_all
+from test_store import child
 
 from hwdag.errors import IndexBusy, IndexFileError
 from hwdag.graph.block import Block
@@ -42,7 +41,7 @@ def change_everything(store, rounds=15):
         if i % 4 == 3:
             store.delete(name)
         else:
-            store.put(*world(name, seed=i % 2))
+            store.put(*entry(name, seed=i % 2))
 
 
 def check_a_moment(store):
@@ -53,9 +52,9 @@ def check_a_moment(store):
             continue  # deleted meanwhile: all or nothing of it
         found = [node for node in nodes if isinstance(node, Node)]
         assert len(found) == len(block)
-        possible = [world(found[0].document_id, seed) for seed in (0, 1)]
-        (entry,) = (e for e in possible if list(e.graph.nodes) == found)
-        assert_same_block(block, Block.of(block.number, *entry))
+        possible = [entry(found[0].document_id, seed) for seed in (0, 1)]
+        (one,) = (e for e in possible if list(e.graph.nodes) == found)
+        assert_same_block(block, Block.of(block.number, *one))
 
 
 def test_eight_threads_read_while_another_writes(path):
@@ -84,9 +83,9 @@ def test_processes_read_and_write_at_the_same_time(path):
         change_everything(store)
     assert [writer.returncode for writer in writers] == [0, 0]
     with Store.open(path) as store:
-        for entry in load_all(store):
-            seeds = [s for s in (0, 1) if entry.document == world(entry.document.id, s).document]
-            assert_same(entry, world(entry.document.id, seeds[0]))
+        for one in load_all(store):
+            seeds = [s for s in (0, 1) if one.document == entry(one.document.id, s).document]
+            assert_same(one, entry(one.document.id, seeds[0]))
 
 
 # One builder at a time
@@ -128,7 +127,7 @@ with build_lock(path, 30):
             build_lock(path, 0),
         ):
             pass
-        store.put(*world())  # single changes do not wait for builds
+        store.put(*entry())  # single changes do not wait for builds
         holder.kill()
         with build_lock(path, 30):
             assert store.ids() == ["doc"]
@@ -161,7 +160,7 @@ store = Store.create(path, HEADER)
 for i in range(10**6):
     try:
         store.calls("big").put_all({bytes([i]): bytes([i]) * 10_000})
-        store.put(*world(f"doc{i}", i))
+        store.put(*entry(f"doc{i}", i))
     except IndexFileError as error:
         print(i, error, flush=True)
         break
@@ -169,7 +168,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
 """
 RESUME = """
 while store.number_of("doc19") is None:
-    store.put(*world(f"doc{len(store)}", len(store)))
+    store.put(*entry(f"doc{len(store)}", len(store)))
 """
 
 
@@ -187,9 +186,9 @@ def test_a_full_disk_keeps_what_was_finished_and_can_be_gone_on_with(path, same_
         if not same_process:
             assert len(store) == finished
             for i in range(finished, 20):
-                store.put(*world(f"doc{i}", i))
-        for i, entry in enumerate(load_all(store)):
-            assert_same(entry, world(f"doc{i}", i))
+                store.put(*entry(f"doc{i}", i))
+        for i, one in enumerate(load_all(store)):
+            assert_same(one, entry(f"doc{i}", i))
         assert len(store) == 20
         for i in range(finished):
             assert store.calls("big").get(bytes([i])) == bytes([i]) * 10_000
@@ -233,13 +232,4 @@ store.close()
 assert verify(path).sound
 print("sound")
 """
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "sound\n"
+    assert python(code, path).stdout == "sound\n"

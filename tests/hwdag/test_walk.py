@@ -12,7 +12,6 @@ from tiny import FAMILIES, model, tokenizer
 from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
-from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -618,23 +617,6 @@ def test_no_text_is_read_twice_and_copies_pass_relevance_on():
     frontier.visit(1)
     frontier.pass_on(1, 0.5)  # the whole chunk: the point picked from it has been read with it
     assert set(frontier.ranking(5)) == {0}
-
-
-def test_hashing_embedder_drives_the_similarity_part():
-    embedder = HashingEmbedder()
-    graph = verbatim()
-    vectors = embedder.embed([node.text for node in graph.nodes])
-    found = walk(
-        corpus_of([graph], [vectors]),
-        "ee",
-        reader=ScriptedLM(),
-        embedder=embedder,
-        config=SearchConfig(method="garlic", confidence=NEVER),
-        prompts=SearchPrompts(),
-    ).retrieval
-    read = [step.node.text for step in found.steps]
-    assert read[:2] == ["aa bb.", "ee ff."]
-    assert len(read) == len(set(read))
 
 
 def test_each_step_keeps_the_best_candidates_that_it_passed_over():

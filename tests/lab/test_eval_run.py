@@ -408,36 +408,6 @@ def test_the_questions_are_those_of_the_seed(tmp_path):
     assert len(one) == len(other) == 4
 
 
-def test_progress_counts_what_is_left(tmp_path):
-    stages = []
-
-    class Recording:
-        def stage(self, name, total, unit):
-            from contextlib import contextmanager
-
-            @contextmanager
-            def opened():
-                done = [name, total, 0]
-                stages.append(done)
-
-                def advance(amount=1):
-                    done[2] += amount
-
-                yield advance
-
-            return opened()
-
-    run(world.records(1), world.models(), SIMPLE, tmp_path)
-    run(
-        world.records(1),
-        world.models(),
-        replace(SIMPLE, budgets=(20, 60)),
-        tmp_path,
-        show_progress=Recording(),
-    )
-    assert ["questions", 2, 2] in stages
-
-
 def test_bad_plans_are_told():
     with pytest.raises(InputError, match="budgets"):
         replace(SIMPLE, budgets=(0,))

@@ -160,12 +160,6 @@ def test_where_no_question_is_written_sentences_stand_for_them_and_are_counted()
     assert "no writer" in next(iter(silent.notes("doc")))
 
 
-def test_no_question_is_asked_for_none():
-    asker = questioner(lambda prompt: pytest.fail("asked"), number=0)
-    assert asker.questions([TEXT]) == [()]
-    assert list(asker.notes("doc")) == []
-
-
 def test_question_vectors_are_means_of_question_and_text():
     rng = np.random.default_rng(0)
     asked, texts = rng.normal(size=(3, 4)), rng.normal(size=(3, 4))
@@ -260,26 +254,6 @@ def test_lanczos_finds_what_a_dense_solver_finds(count, positive):
     assert np.all(np.diff(magnitudes) <= 0)
 
 
-@pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("seed", range(4))
-def test_properties_1_to_3_of_the_spectrum(seed, positive):
-    nodes = 5 + 11 * seed
-    values = by_dense(affinity_of(*world(nodes, seed, positive=positive)), nodes).values
-    assert values.sum() == pytest.approx(0, abs=1e-9)
-    assert np.all(np.abs(values) <= 1 + 1e-6)
-    if positive:
-        assert values[0] == pytest.approx(1, abs=1e-6)
-        assert values.max() == values[0]
-
-
-def test_remark_1_as_many_eigenvalues_near_1_as_there_are_themes():
-    for sizes in ([9, 14, 20], [30, 6]):
-        values = by_dense(affinity_of(*blocks(sizes)), sum(sizes)).values
-        assert np.allclose(values[: len(sizes)], 1)
-        # within a block of b equal nodes the others are -1 / (b - 1), since the diagonal is zero
-        assert np.allclose(np.unique(values.round(6)), [*sorted(-1 / (b - 1) for b in sizes), 1.0])
-
-
 def test_remark_2_the_gap_tells_the_number_of_themes():
     for sizes in ([9, 14, 20], [15] * 5):
         found = spectrum(affinity_of(*blocks(sizes, across=0.01)), 8)
@@ -290,14 +264,6 @@ def test_remark_2_the_gap_tells_the_number_of_themes():
     assert nothing.estimated_themes(near_one=0.5, gap=0.1) is None
     negative = Spectrum(np.array([-0.9, 0.8, 0.1]), np.eye(3))
     assert negative.estimated_themes(near_one=0.5, gap=0.1) is None
-
-
-def test_remark_3_distinct_themes_have_more_spectral_energy():
-    energies = [
-        (by_dense(affinity_of(*blocks([12, 12, 12], across=across)), 36).values ** 2).sum()
-        for across in (0.0, 0.1, 0.3, 1.0)
-    ]
-    assert energies == sorted(energies, reverse=True)
 
 
 def test_themes_are_groups_of_one_sign_strongest_first():
@@ -541,46 +507,3 @@ def test_best_first_search_is_its_definition(share, budget):
             MemoryGraph.of([memory]), similarity, similarity, budget, share
         ) == by_questions(similarity)
     assert order[0] == start.argmax()
-
-
-def test_the_search_starts_at_the_question_that_is_most_like_the_prompt():
-    """SIM(v_p, E(q)) is 1 for the first chunk and 0.8 for the second; with their texts averaged in
-    the cosines are those of (0.1, 0.3) and (0.9, 0.3) to (1, 0).
-    """
-    texts = ["Bananas are yellow and sweet.", "The smith forged a bell of gold."]
-    pictured = {
-        "Who forged it?": [1.0, 0.0],
-        "Who forged what of gold?": [0.8, 0.6],
-        texts[0]: [-0.8, 0.6],
-        texts[1]: [1.0, 0.0],
-    }
-
-    class Pictured(HashingEmbedder):
-        def embed(self, texts):
-            return np.array([pictured[text] for text in texts], np.float32)
-
-        def embed_query(self, text):
-            return self.embed([text])[0]
-
-    def write(prompt):
-        return f"* {list(pictured)[texts[1] in prompt]}"
-
-    config = GemRagConfig(chunk_tokens=9, components=0, questions=1)
-    for mode, expected in (("graph", texts), ("questions", texts[::-1])):
-        retriever = gem(writer=write, config=config, mode=mode, embedder=Pictured(2))
-        retriever.insert([Document("doc", " ".join(texts))])
-        assert [node.text for node in every(retriever, "Who forged it?")] == expected
-
-
-def test_the_search_follows_edges():
-    texts = [
-        "The smith forged the golden bell.",
-        "The golden bell hangs in the northern tower.",
-        "Bananas are yellow and sweet fruit.",
-        "Cotton grows in warm countries far away.",
-    ]
-    config = GemRagConfig(chunk_tokens=9, components=0)
-    retriever = gem(config=config, prompt_share=0.2, embedder=HashingEmbedder(512))
-    retriever.insert([Document("doc", " ".join(texts))])
-    found = every(retriever, "What did the smith forge?")
-    assert [node.text for node in found[:2]] == texts[:2]

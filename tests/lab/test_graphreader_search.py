@@ -17,7 +17,6 @@ from graphreader_world import (
 )
 
 from hwdag.config import SearchConfig
-from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.scripted import ScriptedLM
 
 PLENTY = SearchConfig(token_budget=500)
@@ -174,30 +173,3 @@ def test_threads_do_not_see_each_others_notebooks():
 
 
 # builds
-
-
-@pytest.mark.slow
-def test_a_random_real_model_ends_within_the_limits():
-    import tiny
-
-    from hwdag.lm.huggingface import HuggingFaceLM
-
-    lm = HuggingFaceLM(tiny.model(), tiny.tokenizer())
-    config = GraphReaderConfig(
-        chunk_tokens=60,
-        facts="written",
-        initial_nodes=2,
-        max_calls=2,
-        fact_tokens=8,
-        plan_tokens=8,
-        notebook_tokens=8,
-        reply_tokens=8,
-    )
-    built = retriever(reader=lm, writer=None, config=config, answers="notebooks")
-    explored = built.explore(QUESTION)
-    assert len(explored.paths) == 2
-    assert all(len(path.calls) <= 2 for path in explored.paths)
-    answer = built.answer(QUESTION, config=SearchConfig(token_budget=120), max_new_tokens=4)
-    assert answer.retrieval.steps
-    assert answer.retrieval.context_tokens <= 120
-    assert any("by default" in note for note in answer.retrieval.notes)

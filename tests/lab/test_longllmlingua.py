@@ -16,7 +16,6 @@ from worlds import random_prose
 from hwdag import Document, SearchConfig
 from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
-from hwdag.lm.default import default_reader
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
@@ -289,21 +288,3 @@ def test_words_end_where_tokens_end():
 def test_numbers_out_of_range_are_refused(name, value):
     with pytest.raises(InputError, match=name):
         LongLLMLinguaConfig(**{name: value})
-
-
-@pytest.mark.model
-def test_the_default_model_ranks_the_passage_with_the_answer_first():
-    about = [
-        "Sourdough bread rises slowly, because wild yeast needs many hours. Bakers feed it daily.",
-        "The old harbour was closed in winter. Ships waited for weeks until the ice had melted.",
-        "Silver Castle stands on the island. It has been ruled by Harald since his father died.",
-        "Bees dance to tell others where flowers are. The angle of the dance shows the direction.",
-        "Steel rusts where water and air meet. A coat of zinc protects it for some decades.",
-        "The violin was tuned before the concert. Nobody noticed that one of its strings was new.",
-    ]
-    text = "\n\n".join(about)
-    config = LongLLMLinguaConfig(chunk_tokens=30)
-    retrieval = searched(LongLLMLinguaRetriever(reader=default_reader(), config=config), text, 40)
-    check(retrieval, text)
-    assert 0.85 * 40 <= retrieval.context_tokens <= 40
-    assert "Silver Castle" in retrieval.steps[0].node.text

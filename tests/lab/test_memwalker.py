@@ -6,7 +6,7 @@ from worlds import random_text
 
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import ContextTooSmall, QuestionTooLong, WriterFailed
+from hwdag.errors import ContextTooSmall, QuestionTooLong
 from hwdag.graph.dag import union_of_spans
 from hwdag.scope import Scope
 from hwdag.types import Document
@@ -326,17 +326,6 @@ def test_steps_are_shared_by_all_documents():
 # seams
 
 
-def test_a_failing_navigator_is_an_error():
-    retriever, navigator = walker("Action: 1")
-
-    def fail(prompts, *, max_new_tokens):
-        raise OSError("no route")
-
-    navigator.write = fail
-    with pytest.raises(WriterFailed):
-        retriever.search("castle")
-
-
 def test_memory_and_questions_fit_into_the_context():
     def write(prompt):
         prompts.append(prompt)
@@ -355,26 +344,3 @@ def test_memory_and_questions_fit_into_the_context():
     assert any("in summary" in prompt for prompt in prompts)
     with pytest.raises(QuestionTooLong):
         retriever.search("castle " * 250, config=search)
-
-
-@pytest.mark.model
-def test_the_embedded_model_ends_with_something_usable():
-    from hwdag.lm.default import default_reader
-
-    topics = ["harbour", "lighthouse", "orchard", "railway"]
-    text = " ".join(
-        f"The {topic} of Brightwater was described by visitor {i} in the year {1800 + i}. "
-        f"It said that the {topic} had {i + 2} keepers, and that nobody disliked them."
-        for topic in topics
-        for i in range(4)
-    )
-    config = MemWalkerConfig(segment_tokens=250, reply_tokens=8, max_tries=2, max_steps=2)
-    retriever = MemWalkerRetriever(reader=default_reader(), config=config)
-    retriever.insert([Document("doc", text)])
-    assert len(retriever.built("doc").top) == 1 < sum(n.level == 1 for n in retriever.nodes("doc"))
-    search = SearchConfig(token_budget=256)
-    retrieval = retriever.search("Who kept the lighthouse?", config=search)
-    assert retrieval.steps[0].node.level == 1
-    assert 100 < retrieval.context_tokens <= 256
-    assert retrieval.usage.tokens > 1000
-    assert retrieval.notes

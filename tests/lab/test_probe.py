@@ -6,6 +6,7 @@ from tiny import model, saved, tokenizer
 from hwdag.cli.main import main
 from hwdag.lm.cards import CardFile
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag_lab import probe
 from hwdag_lab.probe import Probe, area, border, lives
 
 
@@ -46,7 +47,9 @@ def test_a_card_says_what_was_measured(change, able):
 
 
 @pytest.mark.slow
-def test_the_command_writes_a_card(tmp_path, capsys):
+def test_the_command_writes_a_card(tmp_path, capsys, monkeypatch):
+    for name, few in (("LIVES_PER_TEXT", 3), ("TEXTS", 1), ("QUESTIONS", 4)):
+        monkeypatch.setattr(probe, name, few)
     folder = saved(tmp_path / "model")
     assert main(["probe", "--model", str(folder), "-o", str(tmp_path / "card.json"), "-q"]) == 0
     card = CardFile.load(tmp_path / "card.json")

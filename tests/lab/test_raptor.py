@@ -376,29 +376,6 @@ def test_trees_of_several_documents_stand_side_by_side(mode):
 # options
 
 
-@pytest.mark.model
-def test_it_works_with_the_embedded_models(tmp_path):
-    from hwdag.lm.default import default_reader
-
-    topics = ["harbour", "lighthouse", "orchard", "railway", "observatory", "glacier", "violin"]
-    text = " ".join(
-        f"The {topic} of Brightwater was described by visitor {i} in the year {1800 + i}. "
-        f"It said that the {topic} had {i + 2} keepers, and that nobody disliked them."
-        for topic in topics
-        for i in range(8)
-    )
-    assert len(text.split()) > 1400
-    found = {}
-    for mode in ("collapsed", "tree"):
-        retriever = RaptorRetriever(reader=default_reader(), mode=mode, cache=tmp_path / "calls")
-        retriever.insert([Document("doc", text)])
-        assert tree_of(retriever).nodes[-1].level >= 2
-        config = SearchConfig(token_budget=256)
-        found[mode] = retriever.search("Who kept the lighthouse?", config=config)
-        assert 100 < found[mode].context_tokens <= 256
-    assert "lighthouse" in found["collapsed"].steps[0].node.text
-
-
 def test_the_threads_of_torch_stay_as_they_are():
     """Numba sets those of all of OpenMP, and torch computes nonsense where they are limited."""
     threads = torch.get_num_threads()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -396,17 +395,6 @@ def test_the_share_of_sentences_is_a_limit_of_its_own():
     assert retriever.search("amber").stop == "exhausted"
 
 
-def test_the_sentence_that_shares_words_reacts():
-    lm = ScoringLM()
-    retriever = YouraRetriever.from_documents([Document("doc", TEXT)], reader=lm)
-    found = retriever.search("Who mends the bell of the ferry?", k=1)
-    assert found.best(1)[0].node.text.startswith("The smith mends the bell")
-    answer = retriever.answer("Who mends the bell of the ferry?")
-    assert "smith" in answer.text
-    for citation in answer.citations:
-        assert TEXT[citation.span.start : citation.span.end] == citation.text
-
-
 # the cache
 
 
@@ -453,19 +441,3 @@ def test_heads_that_do_not_exist_and_readers_without_columns():
         retriever.insert(["Some text."])
     with pytest.raises(ReaderRequired, match="columns"):
         column_reader(object(), "all", memory_bytes=0)
-
-
-def test_searches_from_many_threads_equal_one():
-    lm = tiny_lm()
-    config = YouraConfig(window_tokens=120, memory_bytes=200_000)
-    retriever = YouraRetriever.from_documents(random_documents(11), reader=lm, config=config)
-    expected = scores_of(retriever)
-    start = threading.Barrier(4)
-
-    def run(_):
-        start.wait()
-        return scores_of(retriever)
-
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(run, range(4)):
-            assert found == pytest.approx(expected, rel=1e-3)

@@ -19,7 +19,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
-from langchain_world import CHUNKS, DOCUMENTS, FERRY, QUESTION, an_index, available, texts
+from langchain_world import DOCUMENTS, QUESTION, an_index, available, texts
 from processes import python
 from pydantic import ValidationError
 
@@ -44,10 +44,6 @@ def test_an_explicit_k_is_exact_and_best_first():
         assert [d.id for d in documents] == [step.node.id for step in best]
         assert len(documents) == min(k, total)
         assert documents == index.as_retriever(k=k).invoke(QUESTION)
-
-
-def test_k_of_the_call_goes_before_k_of_the_retriever():
-    assert len(an_index().as_retriever(k=1).invoke(QUESTION, k=2)) == 2
 
 
 @pytest.mark.parametrize("k", [0, -1, True, "3", 2.0])
@@ -87,54 +83,12 @@ def test_search_kwargs_are_options():
         index.as_retriever(search_kwargs={"fetch_k": 20})
 
 
-def test_documents_carry_their_metadata_and_json_able_provenance():
-    index = an_index()
-    (document,) = index.invoke(QUESTION, k=1)
-    assert document.metadata["source"] == "b.txt"
-    provenance = document.metadata["hwdag"]
-    assert json.loads(json.dumps(provenance)) == provenance
-    assert provenance["id"] == document.id
-    assert provenance["document_id"] == "ferry"
-    [[start, end]] = provenance["spans"]
-    assert FERRY[start:end] == document.page_content
-    parts = ("score", "attention", "similarity", "reference", "relevance")
-    assert {type(provenance[part]) for part in parts} == {float}
-    assert provenance["score"] == sum(provenance[part] for part in parts[1:4])
-    assert (provenance["level"], provenance["origin"]) == (1, "chunk")
-    assert provenance["stop"] in ("sufficient", "budget", "exhausted")
-    assert provenance["visited"] is True
-
-
 def test_changing_a_returned_document_changes_nothing_else():
     index = an_index()
     index.get(["mill"])[0].metadata["n"].append(2)
     for document in index.invoke(QUESTION):
         document.metadata.clear()
     assert index.get(["mill", "ferry"]) == DOCUMENTS
-
-
-def test_sources_are_passages_of_the_document():
-    index = an_index(writer=lambda prompt: "* a point in other words", config=None)
-    plain = index.invoke(QUESTION, k=99)
-    sources = index.as_retriever(returns="sources", k=99).invoke(QUESTION)
-    whole = {document.id: document.page_content for document in DOCUMENTS}
-    assert [d.id for d in sources] == [d.id for d in plain]
-    assert "a point in other words" in texts(plain)
-    for document in sources:
-        node = document.metadata["hwdag"]
-        passages = [whole[node["document_id"]][start:end] for start, end in node["spans"]]
-        assert document.page_content == "\n".join(passages)
-
-
-def test_the_budget_of_the_search_is_kept():
-    tight = SearchConfig(token_budget=20, confidence=NEVER)
-    for retriever in (
-        an_index(search=tight),
-        an_index().as_retriever(search=tight),
-        HWDAGRetriever(index=an_index(), search={"token_budget": 20, "confidence": NEVER}),
-    ):
-        expected = retriever.index.search(QUESTION, config=tight).steps
-        assert texts(retriever.invoke(QUESTION)) == [step.node.text for step in expected]
 
 
 def test_a_retriever_takes_the_options_of_its_index():
@@ -147,14 +101,6 @@ def test_a_retriever_takes_the_options_of_its_index():
     assert index.as_retriever().document_ids == ("mill",)
     assert index.as_retriever(returns="nodes").returns == "nodes"
     assert index.as_retriever(tags=["a"], metadata={"b": 1}).tags == ["a"]
-
-
-def test_a_retriever_can_be_built_without_an_index_object():
-    retriever = HWDAGRetriever.from_documents(
-        DOCUMENTS, reader=ScriptedLM(), embedder=HashingEmbedder(), config=CHUNKS, k=2
-    )
-    assert type(retriever) is HWDAGRetriever
-    assert retriever.invoke(QUESTION) == an_index(k=2).invoke(QUESTION)
 
 
 @pytest.mark.parametrize("make", [HWDAGRetriever, HWDAGIndex])

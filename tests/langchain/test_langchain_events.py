@@ -98,20 +98,6 @@ def test_a_batch_walks_in_several_threads():
     assert found == [alone.invoke(question) for question in questions]
 
 
-def test_events_carry_the_run_and_its_tags_and_metadata():
-    recorder = Recorder()
-    retriever = an_index().as_retriever(tags=["own"], metadata={"mine": 1})
-    config = TAGGED | {"callbacks": [recorder]}
-    documents = retriever.with_config(tags=["bound"]).invoke(QUESTION, config)
-    assert len(recorder.told) == len(documents)
-    assert len({told.run_id for told in recorder.told}) == 1
-    for told in recorder.told:
-        assert sorted(told.tags) == ["bound", "call", "own"]
-        assert told.metadata["mine"] == 1
-        assert told.metadata["yours"] == 2
-        assert told.metadata["ls_retriever_name"] == "hwdag"
-
-
 async def test_streamed_events_belong_to_the_run_of_the_retriever():
     retriever = an_index().as_retriever(tags=["own"], metadata={"mine": 1})
     chain = RunnableLambda(str.strip) | retriever
@@ -151,39 +137,22 @@ def finished(recorder):
     return [(build["document_id"], build["done"], build["total"]) for build in documents]
 
 
-async def test_a_build_within_a_run_tells_of_every_finished_document():
-    async def aupsert(documents: list[Document]) -> object:
-        return await an_index([]).aupsert(documents)
+BUILDS: list[Any] = [
+    lambda documents: an_index([]).upsert(documents),
+    lambda documents: an_index(documents).report,
+    lambda documents: (
+        CoreRetriever.from_documents(documents, BM25Retriever, reader=ScriptedLM()).report
+    ),
+]
 
-    async def amake(documents: list[Document]) -> object:
-        return (await HWDAGIndex.afrom_documents(documents, **MODELS)).report
 
-    async def aput(documents: list[Document]) -> object:
-        core = BM25Retriever(reader=ScriptedLM())
-        return (await CoreRetriever.afrom_documents(documents, core)).report
-
-    builds: list[Any] = [
-        RunnableLambda(lambda documents: an_index([]).upsert(documents)),
-        RunnableLambda(lambda documents: an_index(documents).report),
-        RunnableLambda(
-            lambda documents: (
-                CoreRetriever.from_documents(documents, BM25Retriever, reader=ScriptedLM()).report
-            )
-        ),
-        RunnableLambda(lambda _: None, afunc=aupsert),
-        RunnableLambda(lambda _: None, afunc=amake),
-        RunnableLambda(lambda _: None, afunc=aput),
-    ]
-    for number, build in enumerate(builds):
-        recorder = Recorder()
-        config: Any = {"callbacks": [recorder], "tags": ["call"]}
-        if number < 3:
-            build.invoke(DOCUMENTS, config)
-        else:
-            await build.ainvoke(DOCUMENTS, config)
-        assert finished(recorder) == [("mill", 1, 2), ("ferry", 2, 2)]
-        assert len({told.run_id for told in recorder.told}) == 1
-        assert {tag for told in recorder.told for tag in told.tags} == {"call"}
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_build_within_a_run_tells_of_every_finished_document(build):
+    recorder = Recorder()
+    RunnableLambda(build).invoke(DOCUMENTS, {"callbacks": [recorder], "tags": ["call"]})
+    assert finished(recorder) == [("mill", 1, 2), ("ferry", 2, 2)]
+    assert len({told.run_id for told in recorder.told}) == 1
+    assert {tag for told in recorder.told for tag in told.tags} == {"call"}
 
 
 async def test_sync_and_async_builds_tell_the_same_with_every_window():

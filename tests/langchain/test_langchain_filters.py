@@ -24,8 +24,6 @@ NOTES = [
     for town in ("ash", "elm")
     for year in (1, 2, 3)
 ]
-ALL = {document.id for document in NOTES}
-
 FILTERS: list[Filter] = [
     {"town": "ash"},
     {"year": {"in": [1, 3]}},
@@ -67,22 +65,6 @@ async def test_only_documents_that_match_are_found_however_the_filter_is_given(m
         bound = CoreRetriever(retriever=plain, filters=wanted)
         assert bound.filters == wanted
         assert bound.invoke(QUESTION, k=99) == expected
-
-
-def test_every_way_of_making_a_retriever_takes_filters():
-    wanted = {"town": "elm", "year": {"lt": 3}}
-    expected = a_walk().invoke(QUESTION, k=99, filters=wanted)
-    index = a_walk()
-    for retriever in (
-        a_walk(filters=wanted),
-        a_walk(filters=wanted).as_retriever(),
-        index.as_retriever(filters=wanted),
-        HWDAGRetriever(index=index.index, filters=wanted),
-        CoreRetriever(retriever=index.index, filters=wanted),
-        CoreRetriever.from_documents([], index.index, filters=wanted),
-    ):
-        assert retriever.invoke(QUESTION, k=99) == expected
-    assert seen(a_bm25(filters=wanted).invoke(QUESTION, k=99)) == {"elm-1", "elm-2"}
 
 
 def test_options_of_a_call_take_the_place_of_the_own_ones():

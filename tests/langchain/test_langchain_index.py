@@ -12,9 +12,8 @@ from langchain_core.prompts import PromptTemplate, format_document
 from langchain_world import CHUNKS, DOCUMENTS, FERRY, MILL, QUESTION, an_index, texts
 from pydantic import ValidationError
 
-from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import InputError, UnknownOption, WriterFailed
+from hwdag.errors import InputError, UnknownOption
 from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import HWDAGIndex
 
@@ -155,26 +154,6 @@ def test_a_retriever_sees_later_changes():
     retriever = index.as_retriever(k=99)
     assert index.add_documents(DOCUMENTS[1:]) == ["ferry"]
     assert retriever.invoke(QUESTION) == an_index().invoke(QUESTION, k=99)
-
-
-def test_deleting_takes_what_an_interrupted_build_has_left(tmp_path):
-    def write(prompt: str) -> str:
-        if "bell" in prompt:
-            raise ConnectionError("the server is gone")
-        return "* the xylophone"
-
-    long = Document(id="long", page_content=f"{MILL} {FERRY}", metadata={"n": 1})
-    path, config = (
-        tmp_path / "village.hwdag",
-        BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=220),
-    )
-    index = an_index([], writer=write, path=path, config=config)
-    with pytest.raises(WriterFailed):
-        index.upsert([long])
-    assert b"xylophone" in path.read_bytes()
-    assert index.delete(["long"])["num_deleted"] == 0
-    index.index.close()
-    assert b"xylophone" not in path.read_bytes()
 
 
 def test_wrong_options_of_load_local_are_refused_before_anything_is_opened(tmp_path):

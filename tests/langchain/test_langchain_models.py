@@ -187,15 +187,6 @@ def test_a_writer_is_asked_so_many_prompts_at_a_time_as_its_config_says():
     assert found == {i: f"* {prompt}" for i, prompt in enumerate(prompts)}
 
 
-def test_concurrent_and_single_writers_build_the_same_index():
-    config = BuildConfig(leaves="chunks", chunk_tokens=12, window_tokens=220)
-    writer = RunnableLambda(lambda prompt: f"* {len(prompt)} letters")
-    alone = an_index(writer=writer, config=config)
-    several = an_index(writer=writer.with_config(max_concurrency=4), config=config)
-    assert several.invoke(QUESTION, k=99) == alone.invoke(QUESTION, k=99)
-    assert {*several.index.graphs} == {*alone.index.graphs}
-
-
 def test_a_config_makes_no_other_writer_and_control_tokens_stay_text():
     asked: list[str] = []
     model = RunnableLambda(lambda prompt: asked.append(prompt) or "* x", name="Model")

@@ -13,16 +13,12 @@ from langchain_world import DOCUMENTS, QUESTION, Recorder, texts
 from pydantic import ValidationError
 
 import hwdag
-from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
 from hwdag_lab.methods.bm25 import BM25Retriever
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.scripted import ScriptedLM
 from langchain_hwdag import CoreRetriever, HWDAGIndex, HWDAGRetriever
-
-TIGHT = SearchConfig(token_budget=30)
-"""Fewer than all sentences."""
 
 
 def a_core(**options):
@@ -104,16 +100,6 @@ def test_blank_documents_are_reported_and_other_content_under_an_id_is_refused()
         CoreRetriever.from_documents(
             [Document(id="mill", page_content="Other.")], retriever.retriever
         )
-
-
-@pytest.mark.parametrize("k", [0, True, "3", 2.0])
-def test_an_impossible_k_is_refused_before_anything_is_inserted(k):
-    core = a_core()
-    with pytest.raises(ValidationError, match=r"\bk\b"):
-        CoreRetriever.from_documents(DOCUMENTS, core, k=k)
-    assert not core.documents
-    with pytest.raises(InputError, match=r"\bk\b"):
-        a_retriever().invoke(QUESTION, k=k)
 
 
 def test_unknown_options_are_refused_by_name():

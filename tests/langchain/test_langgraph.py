@@ -10,13 +10,12 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import create_retriever_tool
-from langchain_world import DOCUMENTS, QUESTION, Recorder, an_index, texts
+from langchain_world import QUESTION, Recorder, an_index, texts
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
 
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
-from langchain_hwdag import BUILD_EVENT, STEP_EVENT, HWDAGIndex
+from langchain_hwdag import STEP_EVENT, HWDAGIndex
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "langgraph_agent.py"
 
@@ -71,26 +70,6 @@ def test_a_checkpoint_keeps_the_documents(example):
     kept = graph.get_state(config).values["messages"]
     documents = [Document(**one) for one in kept[2].artifact]
     assert documents == index.invoke(example["SCRIPT"][0], k=2)
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_node_may_build_and_the_stream_shows_it(is_async):
-    index = an_index([])
-
-    def build(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [AIMessage(str(index.add_documents(DOCUMENTS)))]}
-
-    async def abuild(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [AIMessage(str(await index.aadd_documents(DOCUMENTS)))]}
-
-    graph = StateGraph(MessagesState)
-    graph.add_node("build", abuild if is_async else build)
-    graph.add_edge(START, "build")
-    graph.add_edge("build", END)
-    events = [one async for one in graph.compile().astream_events({"messages": []}, version="v2")]
-    told = [one["data"] for one in events if one["name"] == BUILD_EVENT]
-    documents = [one["document_id"] for one in told if one["stage"] == "documents"]
-    assert documents == ["mill", "ferry"]
 
 
 def test_the_example_runs_on_scripted_models(example, capsys):

@@ -17,19 +17,15 @@ from llama_index.core.base.response.schema import AsyncStreamingResponse, Stream
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.indices.base import BaseIndex
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
-from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import (
-    NodeRelationship,
     NodeWithScore,
     QueryBundle,
-    RelatedNodeInfo,
-    TextNode,
 )
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_world import ALL, CONFIG, QUESTION, TEXTS, built, chat_memory, documents, models, plain
@@ -104,31 +100,6 @@ def test_leaves_are_nodes_of_their_document_with_offsets():
         assert node.metadata == {"place": node.ref_doc_id, "path": f"/secret/{node.ref_doc_id}"}
 
 
-def test_more_nodes_of_a_ref_doc_join_the_others_and_a_document_replaces_them():
-    relation = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="mill")}
-    first, second = (
-        TextNode(id_=f"p{i}", text=text, relationships=relation)
-        for i, text in enumerate((TEXTS["mill"], TEXTS["orchard"]))
-    )
-    index = HWDAGIndex([first], **models(config=CONFIG))
-    index.insert_nodes([second])
-    assert index.core.documents["mill"].text == f"{TEXTS['mill']}\n\n{TEXTS['orchard']}"
-    index.insert(documents("mill")[0])
-    assert index.core.documents["mill"].text == TEXTS["mill"]
-    index.insert_nodes([second])
-    assert index.core.documents["mill"].text == TEXTS["orchard"]
-
-
-def test_a_pipeline_with_a_splitter_feeds_the_index():
-    splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
-    nodes = IngestionPipeline(transformations=[splitter]).run(documents=documents())
-    assert len(nodes) > len(TEXTS)
-    index = HWDAGIndex(nodes, **models())
-    assert index.core.documents.keys() == TEXTS.keys()
-    assert index.core.documents["ferry"].text.split() == TEXTS["ferry"].split()
-    assert index.core.documents["ferry"].metadata["place"] == "ferry"
-
-
 def test_transformations_of_documents_are_applied_to_later_ones_too():
     splitter = SentenceSplitter(chunk_size=24, chunk_overlap=0)
     index = HWDAGIndex.from_documents(
@@ -172,18 +143,6 @@ def test_document_ids_and_search_options_reach_the_walk():
     )
     with pytest.raises(InputError, match="'nope'"):
         index.as_retriever(document_ids=["nope"]).retrieve(QUESTION)
-
-
-def test_the_retriever_works_inside_others():
-    index = built()
-    fused = QueryFusionRetriever(
-        [index.as_retriever(k=2), index.as_retriever(k=3, returns="sources")],
-        llm=MockLLM(),
-        num_queries=1,
-        use_async=False,
-        similarity_top_k=3,
-    )
-    assert len(fused.retrieve(QUESTION)) == 3
 
 
 def test_what_is_no_document_is_refused():
@@ -230,12 +189,6 @@ async def test_sync_and_async_retrieve_the_same():
 # --- answers
 
 
-def test_the_standard_query_engine_needs_no_other_model():
-    response = built().as_query_engine(k=2, answer_mode="synthesize").query(QUESTION)
-    assert len(response.source_nodes) == 2
-    assert str(response)
-
-
 async def test_the_standard_query_engine_is_also_asynchronous():
     engine = built().as_query_engine(k=2, answer_mode="synthesize")
     assert str(await engine.aquery(QUESTION)) == str(engine.query(QUESTION))
@@ -246,21 +199,6 @@ def test_any_llm_and_synthesizer_may_answer():
     assert str(engine.query(QUESTION)) == "text text text"
     streaming = built().as_query_engine(k=2, streaming=True)
     assert isinstance(streaming.query(QUESTION), StreamingResponse)
-
-
-def test_prompts_of_the_standard_engine_hold_no_provenance():
-    seen: list[str] = []
-
-    def reply(prompt: str) -> str:
-        seen.append(prompt)
-        return "An answer."
-
-    engine = built(reader=ScriptedLM(reply=reply)).as_query_engine(
-        search=ALL, answer_mode="synthesize"
-    )
-    engine.query(QUESTION)
-    assert any("smith mends" in prompt for prompt in seen)
-    assert not any("p_yes" in prompt or "/secret" in prompt for prompt in seen)
 
 
 def test_the_walk_answers_from_its_own_cache():

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import pytest
-from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.base.response.schema import AsyncStreamingResponse
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
@@ -87,14 +87,6 @@ async def test_inserting_is_possible_both_ways_and_gives_the_same():
     )
 
 
-def test_a_shorter_text_under_the_same_id_leaves_no_old_nodes():
-    index = built("ferry")
-    index.insert(long_document())
-    index.insert(Document(id_="long", text="It is short now."))
-    ids = [node.id for node in index.core.graphs["long"].nodes]
-    assert index.ref_doc_info["long"].node_ids == ids
-
-
 def test_a_document_that_becomes_blank_is_no_longer_in_the_index():
     index = built("ferry", "mill")
     index.insert(Document(id_="mill", text="  "))
@@ -117,22 +109,6 @@ def test_a_failed_build_leaves_nothing_behind_and_can_be_repeated():
     broken["now"] = False
     assert index.refresh_ref_docs(documents("ferry")) == [True]
     assert index.core.documents.keys() == {"mill", "ferry"}
-
-
-def test_what_was_finished_before_a_failure_stays():
-    replies = iter(["* A point."])
-
-    def reply(prompt: str) -> str:
-        if (text := next(replies, None)) is None:
-            raise ConnectionError("the server is gone")
-        return text
-
-    index = HWDAGIndex(nodes=[], **models(writer=reply))
-    with pytest.raises(WriterFailed):
-        index.insert_nodes(documents("mill", "ferry"))
-    assert index.ref_doc_info.keys() == index.core.documents.keys() == {"mill"}
-    [stored] = index.storage_context.index_store.index_structs()
-    assert stored == index.index_struct
 
 
 def test_a_changed_document_costs_what_changed_alone():
@@ -186,23 +162,6 @@ def test_blank_documents_are_up_to_date_once_they_were_seen():
     assert index.refresh_ref_docs([blank]) == [True]
     assert index.refresh_ref_docs([blank]) == [False]
     assert index.refresh_ref_docs(documents("mill")) == [True]
-
-
-def test_a_failed_build_of_a_new_index_can_be_gone_on_with():
-    replies = iter(["* A point."])
-
-    def reply(prompt: str) -> str:
-        if (text := next(replies, None)) is None:
-            raise ConnectionError("the server is gone")
-        return text
-
-    context = StorageContext.from_defaults()
-    with pytest.raises(WriterFailed):
-        HWDAGIndex.from_documents(
-            documents("mill", "ferry"), storage_context=context, **models(writer=reply)
-        )
-    index = load_index_from_storage(context, **models())
-    assert index.refresh_ref_docs(documents("mill", "ferry")) == [False, True]
 
 
 @pytest.mark.parametrize("name", ["update_ref_doc", "refresh_ref_docs", "insert", "insert_nodes"])

@@ -21,7 +21,6 @@ from llama_index.core.schema import (
 from llama_world import QUESTION, TEXTS, built, documents, events_seen, models, plain
 
 import hwdag
-from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
 from hwdag_lab.methods.bm25 import BM25Retriever
@@ -31,9 +30,6 @@ from llama_index_hwdag import CoreRetriever, HWDAGIndex, HWDAGQueryEngine, HWDAG
 from llama_index_hwdag.nodes import own_metadata
 
 ANSWER = "The smith mends the bell of the ferry."
-
-TIGHT = SearchConfig(token_budget=30)
-"""Fewer than all sentences."""
 
 TWO = ("mill", "ferry")
 
@@ -111,15 +107,6 @@ def test_a_sentence_comes_with_the_heading_that_it_stands_under():
     assert "heading: Harbour" in found.node.get_content(MetadataMode.LLM)
 
 
-def test_documents_that_the_core_got_elsewhere_are_found_with_all_their_metadata():
-    core = a_core()
-    core.insert([hwdag.Document("ferry", TEXTS["ferry"], metadata={"place": "ferry"})])
-    [found] = CoreRetriever(core, k=1).retrieve(QUESTION)
-    assert found.node.ref_doc_id == "ferry"
-    assert "place: ferry" in found.node.get_content(MetadataMode.LLM)
-    assert "p_yes" not in found.node.get_content(MetadataMode.LLM)
-
-
 def test_exclusions_hold_for_the_metadata_that_they_came_with():
     retriever = a_retriever(k=1)
     retriever.core.delete("ferry")
@@ -174,16 +161,6 @@ def test_an_empty_question_is_refused_and_an_empty_retriever_finds_nothing():
 
 
 # --- answers
-
-
-def test_the_reader_answers_from_what_was_found_and_cites():
-    retriever = a_retriever(search=TIGHT)
-    response = HWDAGQueryEngine(retriever).query(QUESTION)
-    answer = retriever.core.answer(QUESTION, config=TIGHT)
-    assert str(response) == answer.text == ANSWER
-    cited = response.metadata["hwdag"]["citations"]
-    assert [c["text"] for c in cited] == [c.text for c in answer.citations] != []
-    assert len(HWDAGQueryEngine(CoreRetriever(retriever, k=1)).query(QUESTION).source_nodes) == 1
 
 
 async def test_the_reader_answers_in_pieces_and_asynchronously():

@@ -12,11 +12,11 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from hwdag.checks import positive, whole
 from hwdag.errors import InputError, WriterFailed
@@ -36,11 +36,10 @@ MOST_TOKENS = 1 << 32  # a reply that claims more is not believed
 EXCERPT_CHARACTERS = 300
 THREAD = "hwdag-openai"
 
+T, R = TypeVar("T"), TypeVar("R")
+Put = Callable[[T], None]
+
 _HEADERS = ("host", "connection", "content-length", "content-type", "accept", "user-agent")
-
-
-class _Failure(Exception):
-    """A prompt got no reply."""
 
 
 class OpenAIWriter:
@@ -120,28 +119,7 @@ class OpenAIWriter:
         Raises:
             WriterFailed: a prompt got no reply. Replies that arrived before are yielded first.
         """
-        self._key()
-        began, slots = time.perf_counter(), asyncio.Semaphore(self.concurrency)
-        arrived = SimpleQueue[Future[tuple[int, str]]]()
-        client = self._client()
-        asked = list[Future[tuple[int, str]]]()
-        with start_blocking_portal(name=THREAD) as portal:
-            try:
-                for job in enumerate(prompts):
-                    asked.append(
-                        portal.start_task_soon(self._ask, client, slots, job, max_new_tokens)
-                    )
-                    asked[-1].add_done_callback(arrived.put)
-                for _ in prompts:
-                    done = arrived.get()
-                    if isinstance(failure := done.exception(), _Failure):
-                        raise WriterFailed(f"{self.name} at {self._url}: {failure}")
-                    yield done.result()
-            finally:
-                self._count(Usage(seconds=time.perf_counter() - began))
-                for one in asked:
-                    one.cancel()
-                portal.call(client.close)
+        return self._running(partial(self._ask_all, prompts, max_new_tokens))
 
     def stream(
         self, prompt: str, *, max_new_tokens: int
@@ -153,56 +131,51 @@ class OpenAIWriter:
         Raises:
             WriterFailed: there was no reply, or it broke off after the pieces yielded so far.
         """
+        return self._running(partial(self._stream, prompt, max_new_tokens))
+
+    def _running(self, work: Callable[[Put[T]], Awaitable[R]]) -> Generator[T, None, R]:
+        """Yield what the work puts, and return its result; closing the iterator cancels it."""
         self._key()
-        began, pieces = time.perf_counter(), SimpleQueue[str | None]()
-        counted = list[TokenCount]()
+        began, put = time.perf_counter(), SimpleQueue[T | None]()
         with start_blocking_portal(name=THREAD) as portal:
-            asked = portal.start_task_soon(
-                self._stream, prompt, max_new_tokens, pieces.put, counted.append
-            )
-            asked.add_done_callback(lambda _: pieces.put(None))
+            running = portal.start_task_soon(work, put.put)
+            running.add_done_callback(lambda _: put.put(None))
             try:
-                while (piece := pieces.get()) is not None:
-                    yield piece
-                if isinstance(failure := asked.exception(), _Failure):
-                    raise WriterFailed(f"{self.name} at {self._url}: {failure}")
-                asked.result()
+                while (one := put.get()) is not None:
+                    yield one
+                if isinstance(failure := running.exception(), WriterFailed):
+                    raise WriterFailed(*failure.args)  # without the frames that know the key
+                return running.result()
             finally:
+                running.cancel()
                 self._count(Usage(seconds=time.perf_counter() - began))
-                asked.cancel()
-        return counted[-1] if counted else None
 
-    async def _ask(
-        self, client: AsyncOpenAI, slots: asyncio.Semaphore, job: tuple[int, str], limit: int
-    ) -> tuple[int, str]:
-        """Return the ordinal of a prompt and its reply. Raises `_Failure`."""
-        number, prompt = job
-        with self._blaming(f"prompt {number + 1}"):
-            async with slots, asyncio.timeout(self._seconds):
-                answer = await client.chat.completions.with_raw_response.create(
-                    **self._request(prompt, limit)
-                )
-            return number, self._reply(answer.http_response)
+    async def _ask_all(self, prompts: Sequence[str], limit: int, put: Put[tuple[int, str]]) -> None:
+        """Put (ordinal of the prompt, reply) as each arrives."""
+        slots = asyncio.Semaphore(self.concurrency)
+        async with self._client() as client:
 
-    async def _stream(
-        self,
-        prompt: str,
-        limit: int,
-        put: Callable[[str], None],
-        tell: Callable[[TokenCount], None],
-    ) -> None:
-        """Put the pieces of a reply as they arrive, and tell its tokens. Raises `_Failure`."""
+            async def ask(number: int, prompt: str) -> None:
+                with self._blaming(f"prompt {number + 1}"):
+                    async with slots, asyncio.timeout(self._seconds):
+                        answer = await client.chat.completions.with_raw_response.create(
+                            **self._request(prompt, limit)
+                        )
+                    put((number, self._reply(answer.http_response)[0]))
+
+            await asyncio.gather(*(ask(*job) for job in enumerate(prompts)))
+
+    async def _stream(self, prompt: str, limit: int, put: Put[str]) -> TokenCount | None:
+        """Put the pieces of a reply as they arrive, and return its tokens."""
+        asked = self._request(prompt, limit) | {"stream_options": {"include_usage": True}}
         with self._blaming("the prompt"):
             async with self._client() as client, asyncio.timeout(self._seconds):
-                stream = await client.chat.completions.create(
-                    stream=True,
-                    stream_options={"include_usage": True},
-                    **self._request(prompt, limit),
-                )
+                stream = await client.chat.completions.create(stream=True, **asked)
                 if "event-stream" not in stream.response.headers.get("content-type", ""):
                     await stream.response.aread()
-                    put(self._reply(stream.response, tell))  # a server that does not stream
-                    return
+                    reply, counted = self._reply(stream.response)  # a server that does not stream
+                    put(reply)
+                    return counted
                 usage = None
                 async for chunk in stream:
                     found = chunk.model_dump(warnings=False)
@@ -210,7 +183,7 @@ class OpenAIWriter:
                     match found:
                         case {"choices": [{"delta": {"content": str() as piece}}, *_]}:
                             put(without_surrogates(piece)[0])
-                self._counted(usage, tell)
+                return self._counted(usage)
 
     def _client(self) -> AsyncOpenAI:
         return AsyncOpenAI(
@@ -233,12 +206,10 @@ class OpenAIWriter:
 
     @contextmanager
     def _blaming(self, prompt: str) -> Iterator[None]:
-        """Turn every failure of a prompt into a `_Failure`."""
+        """Turn every failure of a prompt into a `WriterFailed`."""
         try:
             yield
             return
-        except _Failure as failure:
-            why = str(failure)
         except TimeoutError:
             why = f"got no whole reply in {self._seconds:g} s; raise timeout"
         except APIStatusError as error:
@@ -247,34 +218,27 @@ class OpenAIWriter:
                 why += f", and is asked to wait {wait} s"
             why += f"; check base_url, the model, {self._key_env or 'api_key_env'} and extra_body"
         except (APIError, httpx2.HTTPError, ValueError) as error:  # a stream that breaks off too
-            why = f"got no reply: {self._excerpt(repr(error.__cause__ or error))}; check the server"
-        raise _Failure(f"{prompt} {why}")
+            seen = self._excerpt(repr(error.__cause__ or error))
+            why = f"got no reply: {seen}; check base_url and the server"
+        raise WriterFailed(f"{self.name} at {self._url}: {prompt} {why}")
 
-    def _reply(
-        self, response: httpx2.Response, tell: Callable[[TokenCount], None] = lambda _: None
-    ) -> str:
-        """Count the tokens of a reply, and return its text. Raises `_Failure` for another body."""
+    def _reply(self, response: httpx2.Response) -> tuple[str, TokenCount | None]:
+        """Return the text of a reply and its tokens; ValueError for another body."""
         try:
             body = json.loads(response.content)
             message = body["choices"][0]["message"] if body["choices"] else {}
-            reply = without_surrogates(message.get("content") or "")[0]
-            usage = body.get("usage")
+            reply, usage = without_surrogates(message.get("content") or "")[0], body.get("usage")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            seen = self._excerpt(response.text)
-            why = f"got a body that is no chat completion: {seen}; check base_url"
-            raise _Failure(why) from None
-        self._counted(usage, tell)
-        return reply
+            raise ValueError(f"no chat completion: {response.text}") from None
+        return reply, self._counted(usage)
 
-    def _counted(self, usage: Any, tell: Callable[[TokenCount], None]) -> None:
-        """Count the tokens that a server reports; tell those of prompt and reply if it reports both."""
-        if not isinstance(usage, Mapping):
-            return
-        self._count(Usage(_believed(usage.get("total_tokens"))))
-        prompt = _believed(usage.get("prompt_tokens"))
-        reply = _believed(usage.get("completion_tokens"))
-        if prompt and reply:
-            tell(TokenCount(prompt, reply, "server"))
+    def _counted(self, usage: Any) -> TokenCount | None:
+        """Count the tokens that a server reports; return those of prompt and reply if it tells both."""
+        told = usage if isinstance(usage, Mapping) else {}
+        self._count(Usage(_believed(told.get("total_tokens"))))
+        prompt = _believed(told.get("prompt_tokens"))
+        reply = _believed(told.get("completion_tokens"))
+        return TokenCount(prompt, reply, "server") if prompt and reply else None
 
     async def _only_ours(self, request: httpx2.Request) -> None:
         """Remove the client's own headers: some come from the environment, whatever the server."""
@@ -287,7 +251,7 @@ class OpenAIWriter:
 
     def _key(self) -> str:
         key = os.environ.get(self._key_env, "").strip() if self._key_env else ""
-        if self._key_env and not (key.isascii() and key.isprintable() and key and " " not in key):
+        if self._key_env and not re.fullmatch("[!-~]+", key):
             raise InputError(
                 f"the environment variable {self._key_env} holds no key, or more than a key; put the "
                 "key into it, or pass the base_url of a server that needs none"
