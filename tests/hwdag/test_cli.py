@@ -190,20 +190,6 @@ def test_errors_are_messages(tmp_path, capsys):
 
 
 @pytest.mark.model
-def test_a_question_longer_than_the_window_is_a_message(index_file, capsys):
-    assert main(["ask", str(index_file), "why? " * 9000]) == 2
-    shown = capsys.readouterr()
-    assert "question" in shown.err
-    assert not shown.out  # not even the head of a table
-
-
-@pytest.mark.model
-def test_an_unknown_document_is_a_message(index_file, capsys):
-    assert main(["ask", str(index_file), "why?", "--document", "nope"]) == 2
-    assert "'nope'" in capsys.readouterr().err
-
-
-@pytest.mark.model
 def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()

@@ -1,8 +1,6 @@
 """Filters decide as a plain reading of their definition does."""
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 
 from hwdag.errors import InputError, UnknownOption
 from hwdag.filters import MAX_DEPTH, matches, predicate
-
-PAGE = Path(__file__).parents[2] / "docs" / "filters.md"
 
 KEYS = st.sampled_from(["a", "b", "a.b", "b.a", "a.b.c"])
 NUMBERS = st.integers(-2, 2) | st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0])
@@ -270,8 +266,3 @@ def test_what_is_refused_is_shown_briefly():
         with pytest.raises(InputError) as caught:
             predicate(form)
         assert len(str(caught.value)) < 400
-
-
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S))
-def test_the_examples_of_the_page_run(code):
-    exec(compile(code, "filters.md", "exec"), {"__name__": "filters"})

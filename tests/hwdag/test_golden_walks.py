@@ -49,13 +49,13 @@ GARLIC = SearchConfig(method="garlic", token_budget=1024)
 PECAN = SearchConfig(method="pecan", token_budget=400, confidence=0.98)
 
 MODES = {
-    "evidence": Mode(search=EVIDENCE, town=3, twenty=3),
-    "p_yes": Mode(search=ENOUGH),
+    "evidence": Mode(search=EVIDENCE, town=1),
+    "p_yes": Mode(search=ENOUGH, town=1, twenty=1),
     "attention": Mode(ATTENTION, BUDGET, twenty=0),
     "attention, p_yes": Mode(ATTENTION, replace(ENOUGH, navigator="none"), town=1, twenty=0),
-    "attention, written": Mode(WRITTEN, BUDGET, town=0, is_written=True),
-    "garlic": Mode(ATTENTION, GARLIC, twenty=0),
-    "garlic, written": Mode(WRITTEN, GARLIC, town=0, is_written=True),
+    "attention, written": Mode(WRITTEN, BUDGET, town=0, twenty=1, is_written=True),
+    "garlic": Mode(ATTENTION, GARLIC, town=1, twenty=0),
+    "garlic, written": Mode(WRITTEN, GARLIC, town=0, twenty=1, is_written=True),
     "pecan": Mode(ATTENTION, PECAN, town=1, twenty=0),
 }
 """Every option of the walks is here. Written points are those of the papers, other ones are picked."""

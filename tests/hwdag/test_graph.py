@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from worlds import document_of, graphs, random_graph, random_vectors
+from worlds import graphs
 
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
@@ -182,31 +182,6 @@ def test_the_order_of_rows_does_not_matter(graph):
     again = HWDAG.from_rows(graph.nodes, rows[::-1])
     assert np.array_equal(again.edges.toarray(), graph.edges.toarray())
     assert np.array_equal(again.raw.toarray(), graph.raw.toarray())
-
-
-def test_random_worlds_repeat_and_hold_what_they_promise():
-    one, two = (
-        random_graph(np.random.default_rng(3), chunks=30, levels=3, document_id="w")
-        for _ in range(2)
-    )
-    assert one.nodes == two.nodes
-    assert np.array_equal(one.raw.toarray(), two.raw.toarray())
-    assert (one.height, one.at_level(1).size) == (3, 30)
-    text = document_of(one).text
-    assert all(text[n.sources[0].start : n.sources[0].end] == n.text for n in one.nodes[:30])
-    sizes = np.diff(one.edges.indptr)[30:]
-    parents_of_chunks = (one.edges.toarray()[30:, :30] > 0).sum(axis=0)
-    assert sizes.min() < 10 < sizes.max()
-    assert parents_of_chunks.max() > 1
-    vectors = random_vectors(np.random.default_rng(0), 5, 16)
-    assert (vectors.shape, vectors.dtype) == ((5, 16), np.float32)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(5))
-
-
-def test_spans_that_overlap_or_touch_are_merged():
-    spans = [Span(8, 9), Span(0, 3), Span(2, 4), Span(4, 6), Span(1, 2)]
-    assert union_of_spans(spans) == (Span(0, 6), Span(8, 9))
-    assert union_of_spans([]) == ()
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6))))

@@ -236,17 +236,6 @@ def test_a_replay_that_ends_early_equals_the_whole_forward(heads, batched):
         np.testing.assert_allclose(replay.attention, captured.mean(0), atol=1e-6)
 
 
-def test_layers_that_do_not_run_are_not_paid_for():
-    costs = []
-    for heads in (((0, 0),), ((2, 0),), ((3, 0),)):
-        lm = reader()
-        lm.replay(REQUESTS, heads=heads)
-        costs.append(lm.usage.tflops)
-    whole = sum(lm.tflops(len(ReplayLayout(lm.codec, lm.turns, r).ids), 0) for r in REQUESTS)
-    assert costs[0] < costs[1] < costs[2] < whole
-    assert costs[1] - costs[0] == pytest.approx(2 * (costs[2] - costs[1]))
-
-
 def test_attention_of_one_list_is_not_taken_for_that_of_another():
     known = HuggingFaceLM(model(), tokenizer(), heads=LOW)
     assert heads_of(known, "auto") == LOW

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import subprocess
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +19,6 @@ from hwdag.lm.base import ConcurrentWriter, Metered
 from hwdag.lm.openai_compatible import THREAD, OpenAIWriter
 from hwdag.lm.writers import CallableWriter, as_writer
 
-PAGE = Path(__file__).parents[2] / "docs" / "writers.md"
 KEY = "sk-test-0123456789-secret"
 KEY_ENV = "HWDAG_TEST_KEY"
 
@@ -368,8 +365,3 @@ def test_tokens_are_counted_where_the_server_tells_them():
         writer.write(["a"] * len(bodies), max_new_tokens=9)
         assert (writer.usage.tokens, writer.usage.tflops) == (12, 0)
         assert writer.usage.seconds > 0
-
-
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S))
-def test_the_examples_of_the_page_run(code):
-    exec(compile(code, "writers.md", "exec"), {"__name__": "writers"})

@@ -233,18 +233,3 @@ def test_a_judge_chooses_among_the_best_nodes_that_fit(seed):
         expected = [i for i in runners_up if i not in copies][:2]
         assert frontier.passed_over(best, 2) == expected
         frontier.visit(best, graph.nodes[best])
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_judge_that_agrees_with_the_scores_changes_nothing(seed):
-    corpus, graph, rng = world(seed)
-    vector = random_vectors(rng, 1)[0]
-    walks = []
-    for judge in (None, lambda rows, scores: scores):
-        _, frontier, _ = a_walk(corpus, vector, guide=judge and Judge(judge))
-        read = []
-        while (best := frontier.best(lambda some: [1] * len(some), 1)) is not None:
-            read.append(best)
-            frontier.visit(best, graph.nodes[best])
-        walks.append(read)
-    assert walks[0] == walks[1]

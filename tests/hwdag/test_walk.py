@@ -123,6 +123,7 @@ def test_every_token_passes_the_model_once(without_speculation):
     assert all(len(ids) == 1 for ids in forwards[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_nodes_that_are_read_together_are_those_of_the_plain_walk(family, monkeypatch):
     """Node for node, p_yes to 1e-4, and the same answer; with fewer forwards in all."""

@@ -10,14 +10,13 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from tiny import model, saved, tokenizer
+from tiny import saved
 
 from examples.train_adapter import compose, evaluate, lora, points, prepare, train, trees
 from examples.train_adapter.losses import Objective, Weights, shared_tokens, verdict_losses
 from examples.train_adapter.trees import NOT_FOUND, Planter, Tree, window
 from hwdag.lm.adapter import CONFIG, TURNS
 from hwdag.lm.default import load_reader
-from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import verdict_tokens
 from hwdag.text.prompts import SearchPrompts
 
@@ -436,21 +435,3 @@ def test_evaluation_measures_all_skills_with_and_without_an_adapter(
         assert 0 <= walks["paired"] <= 1 and 0 <= walks["f1"] <= 1 and 0 < walks["mrr"] <= 1
         assert found["points"]["windows"] == 1
         assert "| hotpotqa | 2 |" in capsys.readouterr().out
-
-
-def test_the_commands_can_be_started(capsys):
-    for command in (prepare, train, evaluate):
-        with pytest.raises(SystemExit) as ended:
-            command.main(["--help"])
-        assert ended.value.code == 0
-        assert "--out" in capsys.readouterr().out
-
-
-def test_low_rank_layers_are_where_they_were_asked_for():
-    lm = HuggingFaceLM(model(), tokenizer())
-    lora.add(lm.model, rank=RANK, alpha=ALPHA, first_layer=2, seed=0)
-    names = lora.parameters(lm.model)
-    assert len(names) == 2 * 2 * len(lora.PROJECTIONS)
-    assert all(f"layers.{layer}." in "".join(names) for layer in (2, 3))
-    assert not any("layers.0." in name or "layers.1." in name for name in names)
-    assert not any(p.requires_grad for n, p in lm.model.named_parameters() if n not in names)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -197,15 +195,3 @@ def test_a_reply_of_ones_own_is_cut_to_length() -> None:
     lm = ScriptedLM(reply=lambda prompt: prompt.upper() + " and more", name="shouting")
     assert lm.write(["hi", "ho"], max_new_tokens=2) == ["HI and", "HO and"]
     assert (lm.name, lm.usage.tokens) == ("shouting", 2 + 4)
-
-
-def test_sessions_of_many_threads_are_all_counted() -> None:
-    lm = ScriptedLM()
-
-    def work(number: int) -> float:
-        session = ask(lm)
-        return session.read([f"bridge {number}"]).p_yes
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(work, range(64))) == [1 / 3] * 64
-    assert lm.reads == len(lm.sessions) == 64
