@@ -36,7 +36,8 @@ MOST_TOKENS = 1 << 32  # a reply that claims more is not believed
 EXCERPT_CHARACTERS = 300
 THREAD = "hwdag-openai"
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 Put = Callable[[T], None]
 
 _HEADERS = ("host", "connection", "content-length", "content-type", "accept", "user-agent")
@@ -134,7 +135,7 @@ class OpenAIWriter:
         return self._running(partial(self._stream, prompt, max_new_tokens))
 
     def _running(self, work: Callable[[Put[T]], Awaitable[R]]) -> Generator[T, None, R]:
-        """Yield what the work puts, and return its result; closing the iterator cancels it."""
+        """Yield what the work puts, and return its result; leaving the portal early cancels the work."""
         self._key()
         began, put = time.perf_counter(), SimpleQueue[T | None]()
         with start_blocking_portal(name=THREAD) as portal:
@@ -147,7 +148,6 @@ class OpenAIWriter:
                     raise WriterFailed(*failure.args)  # without the frames that know the key
                 return running.result()
             finally:
-                running.cancel()
                 self._count(Usage(seconds=time.perf_counter() - began))
 
     async def _ask_all(self, prompts: Sequence[str], limit: int, put: Put[tuple[int, str]]) -> None:
