@@ -86,3 +86,8 @@ class IndexBusy(IndexFileError):
 
 class IndexMismatch(HWDAGError):
     """The model or embedder is not the one that the index was built with."""
+
+
+def first_line(error: Exception) -> str:
+    """First line of an error's message."""
+    return next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")

@@ -59,8 +59,9 @@ class BuildReport:
         lines = [
             f"{len(self.built)} documents built, {len(self.unchanged)} unchanged, "
             f"{len(self.skipped)} skipped, {len(self.deleted)} deleted; {self.nodes} nodes",
-            f"{_spent(self.usage)} in the model",
         ]
+        if self.usage != Usage():
+            lines.append(f"{_spent(self.usage)} in the model")
         if self.writing != Usage():
             lines.append(f"{_spent(self.writing)} in the writer")
         if self.reused:

@@ -28,7 +28,9 @@ from hwdag.cli.options import (
 )
 from hwdag.config import BuildConfig, SearchConfig
 
-OUTPUT: Options = {"-o --output": {"type": Path, "required": True, "metavar": "FILE"}}
+OUTPUT: Options = {
+    "-o --output": {"type": Path, "required": True, "metavar": "FILE", "help": "index file"}
+}
 ESTIMATE: Options = {
     "--estimate": {
         "action": "store_true",
@@ -85,7 +87,11 @@ def _add_asking(commands: Commands) -> None:
 
     page = page_of("the answer, its walk and its sources")
     about = "search an index for a question and answer it"
-    add("ask", about, {"question": {}} | JSON | page | GRAPH)
+    add(
+        "ask",
+        about,
+        {"question": {"help": "in quotes, if it has several words"}} | JSON | page | GRAPH,
+    )
     add("chat", "ask question after question; the models are loaded once", {})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
+from hwdag.lm.cards import CardFile
 from hwdag.lm.heads import HeadFile
 from hwdag.store.sqlite import Store, holds_something
 from hwdag.text.files import Skipped, read_documents
@@ -26,9 +27,11 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
 
     Without a name, dtype, device, card and head list apply to the model of the file, or to the default.
     """
-    card, file_of_heads = getattr(options, "card", None), getattr(options, "head_list", None)
+    file_of_card = getattr(options, "card", None)
+    card = None if file_of_card is None else CardFile.load(file_of_card)
+    file_of_heads = getattr(options, "head_list", None)
     heads = None if file_of_heads is None else HeadFile.load(file_of_heads)
-    if options.dtype is options.device is heads is card is None:
+    if all(one is None for one in (options.dtype, options.device, card, heads)):
         return str(options.reader) if options.reader else None
     from hwdag.lm.default import load_reader
 

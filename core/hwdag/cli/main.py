@@ -54,8 +54,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the whole command line, with the commands of other packages."""
     top: argparse.ArgumentParser = Parser(
         prog="hwdag",
-        description="Answer questions over long documents: the language model's own attention "
-        "becomes a graph, and the model walks it.",
+        description="Ask questions about long documents, and get answers with the exact sentences that "
+        "support them.",
     )
     top.add_argument("--version", action="version", version=f"hwdag {__version__}")
     added = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -199,7 +199,14 @@ def page_of(what: str) -> Options:
 
 
 FILE: Options = {"file": {"type": Path, "metavar": "FILE", "help": "index file"}}
-NEW_FILE: Options = {"-o --output": {"type": Path, "required": True, "metavar": "NEW_FILE"}}
+NEW_FILE: Options = {
+    "-o --output": {
+        "type": Path,
+        "required": True,
+        "metavar": "NEW_FILE",
+        "help": "file to write; it must not exist",
+    }
+}
 PATHS: Options = {
     "paths": {"nargs": "+", "type": Path, "metavar": "PATH", "help": "files or folders"},
     "--metadata": {

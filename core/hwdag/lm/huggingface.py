@@ -28,12 +28,13 @@ from hwdag.errors import (
     ModelNotFound,
     QuestionTooLong,
     ReaderRequired,
+    first_line,
 )
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads, check_supported, is_hybrid
 from hwdag.lm.base import Replay, ReplayRequest, Speed
 from hwdag.lm.cards import Card, CardSource, assumed, card_file
-from hwdag.lm.devices import device_of, first_line, move, weights_dtype
+from hwdag.lm.devices import device_of, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, line_of, writing_ids
