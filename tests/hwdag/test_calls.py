@@ -637,6 +637,15 @@ def test_the_checks_of_an_insertion():
     )
 
 
+def test_the_report_says_what_is_not_zero():
+    builder = builder_of(Tape(), Counting)
+    store = store_of(builder)
+    report = inserted(store, corpus(2), builder)
+    assert "writer" in str(report) and "stopped" not in str(report)
+    changed = inserted(store, [replace(corpus(2)[0], metadata={"year": 1})], builder)
+    assert f"{changed.reused} " in str(changed)
+
+
 def test_a_cache_in_a_file_of_its_own(tmp_path):
     path, key = tmp_path / "calls.sqlite", key_of("write", "model", "Why?", {"b": 1, "a": [2]})
     assert key == key_of("write", "model", "Why?", {"a": [2], "b": 1})
