@@ -2,18 +2,19 @@
 
 Two processes build, one deletes and four search in one file. At random moments one of them is killed
 with SIGKILL, or stopped for up to a second in the midst of whatever it does (a disk that is slow), or
-finds the disk full. In the end the file is verified; every document in it must be the work of the
-last change of it, or of one that overlapped the last; and what an index holds that is built of these
-documents in one process must be equal to the last bit. The scripted model reads and writes. Run:
+finds the disk full. With `--power` the machine also stops at random system calls (`benchmarks/power.py`):
+all processes are killed, and the disk keeps what was synced and anything of the rest. After each power
+loss and in the end the file is verified, and every document in it must be the work of the last change of
+it, or of one that overlapped the last. In the end, what an index holds that is built of these documents in
+one process must be equal to the last bit. The scripted model reads and writes. Run:
 
-    python benchmarks/soak.py --seconds 600 --folder /tmp/soak
+    python benchmarks/soak.py --seconds 600 --folder /tmp/soak --power
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import random
@@ -29,11 +30,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from power import Disk
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import EmptyIndex, HWDAGError, IndexBusy, IndexFileError, InputError
+from hwdag.search import segment_files
 from hwdag.store.sqlite import Entry
 from hwdag_lab.scripted import ScriptedLM
 
@@ -56,17 +59,24 @@ WORDS = [
 CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 SEARCH = SearchConfig(token_budget=120, confidence=NEVER)
 ROLES = ("builder", "builder", "deleter", "searcher", "searcher", "searcher", "searcher")
+WRITERS = ("builder", "deleter")
+MOST_CALLS = 300  # system calls that change files, before the power fails
+FEW_NODES = 50  # have arrays beside the file, for which it takes many otherwise
 FULL_DISK_BYTES = 40_000
 """What a disk still takes that is about to be full."""
 
 
 class Change(NamedTuple):
-    """A change of a document, `version` None for a deletion, from when to when; seconds."""
+    """A change of a document, `version` None for a deletion, from when to when; seconds.
+
+    One that `is_cut` may have happened or not.
+    """
 
     name: str
     version: int | None
     began: float
     ended: float
+    is_cut: bool = False
 
 
 def main() -> None:
@@ -75,13 +85,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--folder", type=Path, required=True, help="is emptied first")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--power", action="store_true", help="lose power too; needs Linux and cc")
     options = parser.parse_args()
+    path = options.folder / "soak.hwdag"
+    disk = Disk.under(path) if options.power else None
     shutil.rmtree(options.folder, ignore_errors=True)
     options.folder.mkdir(parents=True)
-    path = options.folder / "soak.hwdag"
+    segment_files.LEAST_NODES = FEW_NODES
     opened(None).save(path)
-    happened = soak(path, options.seconds, random.Random(options.seed))
-    wrong = [*check(path, changes_in(path.parent)), *complaints_in(path.parent)]
+    happened, wrong = soak(path, options.seconds, random.Random(options.seed), disk)
+    wrong += [*check(path, changes_in(path.parent)), *complaints_in(path.parent)]
     print(json.dumps(happened | counts_in(path.parent), sort_keys=True))
     print(f"{platform.machine()}, {os.cpu_count()} cores, {path.stat().st_size:,} bytes in the end")
     print("\n".join(wrong) or "sound, and equal to what one process builds")
@@ -110,14 +123,28 @@ def document(name: str, version: int) -> Document:
 # While it runs
 
 
-def soak(path: Path, seconds: float, rng: random.Random) -> dict[str, int]:
-    """Keep all processes running, disturb them, and end them; how often each was done."""
-    happened = Counter[str]()
+def soak(
+    path: Path, seconds: float, rng: random.Random, disk: Disk | None
+) -> tuple[dict[str, int], list[str]]:
+    """Keep all processes running, disturb them, and end them; how often each was done, and what is wrong."""
+    happened, wrong = Counter[str](), list[str]()
     end = time.monotonic() + seconds
-    running = {start(path, role, rng.random(), end): role for role in ROLES}
+
+    def begin() -> dict[int, str]:
+        group = start_group()
+        return {group: "group"} | {start(path, role, rng, end, group, disk): role for role in ROLES}
+
+    running = begin()
     while time.monotonic() < end:
         time.sleep(rng.uniform(0.2, 1.0))
-        process = rng.choice(list(running))
+        group, *processes = running
+        if has_ended(group):
+            for process in processes:
+                ended(path, process)
+            wrong += lose(path, rng, disk, happened)
+            running = begin()
+            continue
+        process = rng.choice(processes)
         if rng.random() < 0.5:
             os.kill(process, signal.SIGSTOP)
             time.sleep(rng.uniform(0, 1))
@@ -125,22 +152,68 @@ def soak(path: Path, seconds: float, rng: random.Random) -> dict[str, int]:
             happened["stalls"] += 1
             continue
         os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
+        ended(path, process)
         happened["kills"] += 1
         role = running.pop(process)
-        running[start(path, role, rng.random(), end)] = role
-    for process in running:
-        _, status = os.waitpid(process, 0)
-        happened["failures"] += status != 0
-    return dict(happened)
+        running[start(path, role, rng, end, group, disk)] = role
+    group, *processes = running
+    for process in processes:
+        happened["failures"] += ended(path, process) not in (0, signal.SIGKILL)
+    if has_ended(group):
+        wrong += lose(path, rng, disk, happened)
+    else:
+        os.kill(group, signal.SIGKILL)
+    return dict(happened), wrong
 
 
-def start(path: Path, role: str, seed: float, end: float) -> int:
+def has_ended(group: int) -> bool:
+    """Whether the power has failed for the group of this process."""
+    return os.waitpid(group, os.WNOHANG) != (0, 0)
+
+
+def lose(path: Path, rng: random.Random, disk: Disk | None, happened: Counter[str]) -> list[str]:
+    """What is wrong with the file after a power loss."""
+    assert disk is not None
+    disk.lose(rng)
+    happened["power losses"] += 1
+    return check(path, changes_in(path.parent), alone=False)
+
+
+def start_group() -> int:
+    """Fork a process that waits; the others join its group, in which the power fails for all at once."""
+    parent, child = os.getpid(), os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(0)
+    with suppress(PermissionError):
+        os.setpgid(child, child)
+    return child
+
+
+def ended(path: Path, process: int) -> int:
+    """Wait for a process, and note when: what it was doing has happened by then, or never will."""
+    _, status = os.waitpid(process, 0)
+    log = path.parent / f"{process}.log"
+    if status and log.exists():
+        with log.open("a") as lines:
+            lines.write(json.dumps(["cut", time.monotonic()]) + "\n")
+    return status
+
+
+def start(
+    path: Path, role: str, rng: random.Random, end: float, group: int, disk: Disk | None
+) -> int:
     """Fork a process that plays a role until the end; its number."""
+    seed, calls = rng.random(), rng.randrange(MOST_CALLS)
     child = os.fork()
     if child:
         return child
     try:
+        os.setpgid(0, group)
+        if disk is not None and role in WRITERS:
+            disk.arm(calls)
         Player(path, role, random.Random(seed)).play(end)
         os._exit(0)
     except BaseException:
@@ -235,18 +308,15 @@ def lines_in(folder: Path) -> list[list[Any]]:
 
 
 def changes_in(folder: Path) -> list[Change]:
-    """What was changed; a change that was cut off may have happened at any time since."""
+    """What was changed, or may have been when its process was killed."""
     found, begun = [], None
-    for what, *rest in [*lines_in(folder), ["began", "", None, 0.0]]:
+    for what, *rest in lines_in(folder):
         if what == "began":
-            if begun is not None:
-                found.append(Change(*begun, math.inf))
             begun = rest
         elif what == "refused":  # nothing has happened
             begun = None
-        elif what == "ended":
-            assert begun is not None
-            found.append(Change(*begun, rest[-1]))
+        elif what in ("ended", "cut") and begun is not None:
+            found.append(Change(*begun, rest[-1], is_cut=what == "cut"))
             begun = None
     return found
 
@@ -261,8 +331,8 @@ def complaints_in(folder: Path) -> list[str]:
     return [file.read_text() for file in folder.glob("*.complaint")]
 
 
-def check(path: Path, changes: list[Change]) -> list[str]:
-    """What is wrong with the file."""
+def check(path: Path, changes: list[Change], *, alone: bool = True) -> list[str]:
+    """What is wrong with the file; `alone`: that nothing else can have, which takes a second build."""
     try:
         with opened(path) as index:
             wrong = [f"{p.document_id}: {p.what}" for p in index.verify().problems]
@@ -272,10 +342,12 @@ def check(path: Path, changes: list[Change]) -> list[str]:
             stored = dict(index.entries)
     except HWDAGError as error:
         return [f"{type(error).__name__}: {error}"]
-    alone = opened(None)
+    if not alone:
+        return wrong
+    again = opened(None)
     for entry in stored.values():
-        alone.refresh([entry.document])
-    wrong += [name for name in stored if not is_same(stored[name], alone.entries[name])]
+        again.refresh([entry.document])
+    wrong += [name for name in stored if not is_same(stored[name], again.entries[name])]
     left = [file.name for file in path.parent.iterdir() if file.name.startswith(f"{path.name}.unf")]
     return wrong + left
 
@@ -286,7 +358,7 @@ def is_possible(found: Document | None, name: str, changes: list[Change]) -> boo
         return False
     version = None if found is None else found.metadata["version"]
     mine = [change for change in changes if change.name == name]
-    finished = [change for change in mine if change.ended < math.inf]
+    finished = [change for change in mine if not change.is_cut]
     last = [c.version for c in mine if not any(other.began > c.ended for other in finished)]
     return version in last or (version is None and not finished)
 
