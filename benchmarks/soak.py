@@ -60,7 +60,7 @@ CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 SEARCH = SearchConfig(token_budget=120, confidence=NEVER)
 ROLES = ("builder", "builder", "deleter", "searcher", "searcher", "searcher", "searcher")
 WRITERS = ("builder", "deleter")
-MOST_CALLS = 300  # system calls that change files, before the power fails
+MOST_CALLS = 2000  # system calls that change files, before the power fails
 FEW_NODES = 50  # have arrays beside the file, for which it takes many otherwise
 FULL_DISK_BYTES = 40_000
 """What a disk still takes that is about to be full."""
@@ -136,7 +136,7 @@ def soak(
 
     running = begin()
     while time.monotonic() < end:
-        time.sleep(rng.uniform(0.2, 1.0))
+        time.sleep(rng.uniform(0.5, 2.5))
         group, *processes = running
         if has_ended(group):
             for process in processes:
