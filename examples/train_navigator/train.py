@@ -49,9 +49,10 @@ PROJECTIONS = ("query", "key", "value", "dense")
 RANK, ALPHA = 8, 16.0
 TRAINED_LAYERS = 2
 READS = 4
+"""Reads after each of which the adapter learns what should be read next."""
 
 ASKED_AGAIN = 2
-"""Reads that a walk embeds the question with: more cost a fifth of a search each, and find no more
+"""Reads that a walk embeds the question with, and that the scorer is trained behind: more cost a fifth of a search each, and find no more
 (docs/evaluation.md, "How many reads ask again")."""
 
 TEMPERATURE = 0.05
@@ -128,7 +129,7 @@ def chosen(tasks: Sequence[Task], guide: QuestionSide, embedder: Embedder) -> li
         for task in tasks
         for question in task.questions
         for choice in choices(
-            task.world, question, embedder.embed_query(question.text), embed, READS
+            task.world, question, embedder.embed_query(question.text), embed, ASKED_AGAIN
         )
     ]
 
