@@ -60,7 +60,7 @@ CONFIG = BuildConfig(chunk_tokens=30, window_tokens=400)
 SEARCH = SearchConfig(token_budget=120, confidence=NEVER)
 ROLES = ("builder", "builder", "deleter", "searcher", "searcher", "searcher", "searcher")
 WRITERS = ("builder", "deleter")
-MOST_CALLS = 2000  # system calls that change files, before the power fails
+MOST_CALLS = 1000  # system calls that change files, before the power fails
 FEW_NODES = 50  # have arrays beside the file, for which it takes many otherwise
 FULL_DISK_BYTES = 40_000
 """What a disk still takes that is about to be full."""
@@ -261,6 +261,7 @@ class Player:
             self._timed((name, None), lambda: index.delete(name))
 
     def _search(self, index: HWDAGIndex) -> None:
+        time.sleep(self._rng.uniform(0, 0.5))  # the builders are what changes something
         try:
             found = index.search(f"Where is the {self._rng.choice(WORDS)}?", config=SEARCH)
         except EmptyIndex:

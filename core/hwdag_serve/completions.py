@@ -49,7 +49,12 @@ class Completions:
             asked["max_new_tokens"] = wanted
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": name}
         if body.get("stream"):
-            usage = bool((body.get("stream_options") or {}).get("include_usage"))
+            options = body.get("stream_options") or {}
+            if not isinstance(options, dict):
+                raise InputError(
+                    'stream_options must be an object, such as {"include_usage": true}'
+                )
+            usage = bool(options.get("include_usage"))
             chunks = self._chunks(head, system, question, asked, usage)
             return Events(chunks, self._questions.slots)
         with self._questions.slots.one():

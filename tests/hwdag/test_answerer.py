@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError, ReaderRequired
 from hwdag.lm.default import load_reader
 from hwdag.lm.openai_compatible import OpenAIWriter
-from hwdag.search.answerer import Marks, overlapping, without_thinking
+from hwdag.search.answerer import LONGEST_REPLY, Marks, overlapping, without_thinking
+from hwdag.search.conversation import checked_history
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, TokenCount
 from hwdag_lab.scripted import ScriptedLM
@@ -244,6 +246,42 @@ def test_a_failing_answerer_keeps_what_was_found(town):
 
 def broken(prompt):
     raise RuntimeError(prompt)
+
+
+FLOODS = [" ", "\n", "[", "[1,", "[ 1 - ", "<think>", " [7] "]
+
+
+@pytest.mark.parametrize("unit", FLOODS, ids=repr)
+def test_a_flood_takes_linear_time(unit):
+    """With a quadratic part it takes minutes."""
+    count, places = 150_000 // len(unit), [[("d", Span(0, 1))]]
+    began = time.process_time()
+    for pieces in ([unit * count + "x"], [unit] * count, ["<think>", *[unit] * count, "</think>"]):
+        said = "".join(Marks(places).replaced(pieces))
+        assert len(said) <= sum(map(len, pieces))
+        assert len("".join(without_thinking(pieces))) <= sum(map(len, pieces))
+    checked_history([("Who?", unit * count + "x")])
+    assert time.process_time() - began < 5
+
+
+class Endless:
+    """Streams for ever, whatever it was asked for."""
+
+    name = "endless"
+
+    def stream(self, prompt, *, max_new_tokens):
+        while True:
+            yield "word " * 1000
+
+    def write(self, prompts, *, max_new_tokens):
+        return ["word " * LONGEST_REPLY]
+
+
+def test_a_reply_without_end_is_cut_off(town):
+    for answerer in (Endless(), lambda prompt: "word " * LONGEST_REPLY):
+        with pytest.raises(AnswererFailed, match="characters") as caught:
+            town.answer(QUESTION, answerer=answerer)
+        assert caught.value.retrieval.steps
 
 
 def test_leaving_a_stream_ends_the_request(town):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import time
 
 import pytest
 from hypothesis import given
@@ -108,6 +109,16 @@ def test_what_csv_writes_is_read(rows):
     csv.writer(buffer, lineterminator="\n").writerows(rows)
     words = " ".join(separated_lines(buffer.getvalue()))
     assert all(" ".join(cell.split()) in words for row in rows for cell in row)
+
+
+@pytest.mark.parametrize("rows", ["x{0}y\n" * 40_000, "v{0}" * 40_000], ids=["rows", "columns"])
+def test_a_header_of_any_width_takes_linear_time(rows):
+    """With a quadratic part it takes a minute."""
+    header = [f"c{i}" for i in range(40_000)]
+    began = time.process_time()
+    separated_lines(f"{','.join(header)}\n{rows.format(',')}")
+    markdown_with_headers(f"{'|'.join(header)}\n{'|'.join('-' * 40_000)}\n{rows.format('|')}")
+    assert time.process_time() - began < 5
 
 
 def test_tables_in_code_and_bars_in_prose_stay():

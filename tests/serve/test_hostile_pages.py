@@ -111,6 +111,11 @@ def touch_everything(inside):
             if one.is_visible():
                 for event in ("mouseover", "focus", "click"):
                     one.dispatch_event(event)
+    find_everything(inside)
+
+
+def find_everything(inside):
+    """Search the graph for every payload, where there is one, and select what is found."""
     search = inside.get_by_label("Find in nodes")
     for payload in PAYLOADS if search.count() else ():
         search.fill(payload[:40])

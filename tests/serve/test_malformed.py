@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 
 import pytest
 from serve_world import CONFIG, QUESTION, index
@@ -81,11 +82,14 @@ HEADERS = [
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        index() as made,
-        TestClient(application(made, CONFIG), "http://localhost", False) as client,
-    ):
+def served():
+    with index() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(served):
+    with TestClient(application(served, CONFIG), "http://localhost", False) as client:
         yield client
 
 
@@ -106,7 +110,9 @@ def test_what_is_no_json_object_is_refused(client, path, body):
 
 @pytest.mark.parametrize(
     ("path", "body", "field"),
-    [("/api/ask", ASKED, f) for f in ASKED] + [("/v1/chat/completions", CHAT, f) for f in CHAT],
+    [("/api/ask", ASKED, f) for f in ASKED]
+    + [("/v1/chat/completions", CHAT, f) for f in CHAT]
+    + [("/v1/chat/completions", CHAT | {"stream": True}, "stream_options")],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_fields_of_any_kind_are_answered_or_refused(client, path, body, field):
@@ -117,6 +123,39 @@ def test_fields_of_any_kind_are_answered_or_refused(client, path, body, field):
         if not refused(response):
             wrong.append((value, response.status_code, response.text[:200]))
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [["Who?", "Ada."]] * 10_000,
+        [["Who?", " " * 900_000 + "x"]],
+        [["Who?", "[1" * 400_000]],
+        [[f"Who is {i}?", ""] for i in range(30_000)],
+    ],
+    ids=["turns", "blanks", "marks", "questions"],
+)
+def test_a_long_history_takes_no_time(client, history):
+    began = time.process_time()
+    response = client.post("/api/ask", json=ASKED | {"documents": None, "history": history})
+    assert response.status_code == 200
+    assert time.process_time() - began < 10
+
+
+def test_a_request_chooses_no_server_and_no_file(served, monkeypatch):
+    """No field of a request reaches the index but those that the server knows."""
+    asked, stream = [], served.stream
+    monkeypatch.setattr(served, "stream", lambda *q, **o: asked.append(o) or stream(*q, **o))
+    wanted = dict.fromkeys(
+        ("answerer", "base_url", "api_base", "writer_url", "reader", "path"), "http://127.0.0.1:9/"
+    )
+    with TestClient(application(served, CONFIG), "http://localhost") as client:
+        assert client.post("/api/ask", json=wanted | ASKED).status_code == 200
+        assert client.post("/v1/chat/completions", json=wanted | CHAT).status_code == 200
+        named = client.post("/v1/chat/completions", json=CHAT | {"model": wanted["path"]})
+    assert named.status_code == 400
+    assert len(asked) == 2
+    assert all("127.0.0.1" not in repr(options) for options in asked)
 
 
 @pytest.mark.parametrize("headers", HEADERS, ids=range(len(HEADERS)))

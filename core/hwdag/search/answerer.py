@@ -37,8 +37,16 @@ MAX_OVERLAPS = 3
 LEAST_GAIN = 0.2
 """Share of the reply's words, weighed by rarity, that each of these sentences must add."""
 
-_NUMBERS = re.compile(r"(\s*)[\[【]\s*(\d{1,6}(?:\s*[,;–-]\s*\d{1,6})*)\s*[\]】]")
-_BEGINNING = re.compile(r"\s*(?:[\[【][\d\s,;–-]{0,60})?\Z")  # of a mark whose end has not arrived
+LONGEST_REPLY = 200_000
+"""Characters of a reply, thinking included; a server may ignore how many tokens it was asked for."""
+
+# why bounds: a flood of blanks or numbers must take linear time
+_GAP = r"\s{0,8}"
+_NUMBERS = re.compile(
+    rf"({_GAP})[\[【]{_GAP}(\d{{1,6}}(?:{_GAP}[,;–-]{_GAP}\d{{1,6}}){{0,30}}){_GAP}[\]】]"
+)
+_BEGINNING = re.compile(rf"{_GAP}(?:[\[【][\d\s,;–-]{{0,60}})?\Z")  # of a mark whose end is missing
+_LONGEST_BEGINNING = 8 + 1 + 60
 _QUOTED_NUMBER = re.compile(r"[\[【](\s*\d[\d\s,;–-]*)[\]】]")
 _HEADING_SIGN = re.compile(r"\A[#\s]+")
 
@@ -136,7 +144,7 @@ class WrittenAnswer:
     def _replied(self) -> Generator[str]:
         """The reply as it comes; raises `AnswererFailed`."""
         answerer, limit = self._answerer, self._limit
-        replied = list[str]()
+        replied, length = list[str](), 0
         try:
             # why callable: any attribute of that name makes a StreamingWriter for isinstance
             if isinstance(answerer, StreamingWriter) and callable(answerer.stream):
@@ -145,6 +153,8 @@ class WrittenAnswer:
                     while not self._interruption.stopped:
                         try:
                             replied.append(_text(next(pieces)))
+                            length += len(replied[-1])
+                            _check(length)
                         except StopIteration as end:
                             self.tokens = end.value  # of a generator that counts
                             break
@@ -154,6 +164,7 @@ class WrittenAnswer:
             elif not self._interruption.stopped:
                 replies = answerer.write([self.prompt], max_new_tokens=limit)
                 replied.append(_text(replies[0] if len(replies) == 1 else replies))
+                _check(len(replied[0]))
                 yield replied[0]
         except Exception as error:
             raise failed(answerer, error, self._retrieval) from error
@@ -166,6 +177,11 @@ def _text(reply: object) -> str:
     if not isinstance(reply, str):
         raise TypeError(f"it must return one text for a prompt, got {type(reply).__name__}")
     return reply
+
+
+def _check(length: int) -> None:
+    if length > LONGEST_REPLY:
+        raise ValueError(f"its reply has more than {LONGEST_REPLY:,} characters")
 
 
 def failed(
@@ -219,16 +235,18 @@ class Marks:
         self.counts: dict[Place, int] = {}
         """How often each sentence was named, in the order of the citations."""
         self.unknown = 0
+        self._numbers: dict[Place, int] = {}
 
     def replaced(self, pieces: Iterable[str]) -> Iterator[str]:
         """Yield the pieces with the numbers replaced; what may be the beginning of one waits for its end."""
         waiting = ""
         for piece in pieces:
             text = _NUMBERS.sub(self._mark, waiting + piece)
-            [waiting] = _BEGINNING.findall(text)[:1]
-            start = len(text) - len(waiting)
-            if text[:start]:
-                yield text[:start]
+            beginning = _BEGINNING.search(text, max(0, len(text) - _LONGEST_BEGINNING))
+            assert beginning is not None  # it may be empty
+            waiting = beginning[0]
+            if done := text[: beginning.start()]:
+                yield done
         if waiting:
             yield waiting
 
@@ -240,7 +258,7 @@ class Marks:
                 continue
             for place in self._places[number - 1]:
                 self.counts[place] = self.counts.get(place, 0) + 1
-                found[list(self.counts).index(place) + 1] = None
+                found[self._numbers.setdefault(place, len(self._numbers) + 1)] = None
         return (match[1] if found else "") + "".join(f"[{number}]" for number in found)
 
 
@@ -262,12 +280,13 @@ def without_thinking(pieces: Iterable[str]) -> Iterator[str]:
         if thinks is None:
             bare = held.lstrip()
             if len(bare) < len(opening) and opening.startswith(bare):
+                held = bare
                 continue
             thinks = bare.startswith(opening)
         if thinks:
-            _, end, held = held.partition(closing_mark)
+            thought, end, held = held.partition(closing_mark)
             if not end:
-                held = _ + end
+                held = thought[1 - len(closing_mark) :]  # may end with a part of the mark
                 continue
             thinks, held = False, held.lstrip()
         if held:

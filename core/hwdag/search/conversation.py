@@ -53,7 +53,7 @@ alone, in its own language.
 
 Last question: {question}"""
 
-_MARK = re.compile(r"\s*\[\d+\]")
+_MARK = re.compile(r"\s{0,8}\[\d{1,9}\]")  # bounded: a flood of blanks must take linear time
 
 
 def checked_history(history: object) -> tuple[tuple[str, str], ...]:

@@ -43,6 +43,8 @@ MOST_EDGES, MOST_PIECES = 4000, 2000
 """Lines of a drawing in which tables are looked for, and pieces among which columns are: both take
 more than linear time, and a map or a hostile page may have any number."""
 
+MOST_ROWS = 500  # of a table without lines on one page; what is no table is looked at row by row
+
 _FIRST_OR_LAST_NUMBER = re.compile(r"^\d{1,4}\b|\b\d{1,4}$")
 _BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
 CAPTION = re.compile(
@@ -332,7 +334,7 @@ def _lines(pieces: Sequence[Piece]) -> Iterator[Line]:
 def _open_table(lines: Sequence[Line], start: int) -> int:
     """The end of the table without lines that begins here; `start` if none does."""
     end = start
-    while end < len(lines) and len(lines[end].pieces) > 1:
+    while end < min(len(lines), start + MOST_ROWS) and len(lines[end].pieces) > 1:
         if end > start and _gap(lines[end - 1], lines[end]) > 2.5 * lines[end].first.size:
             break
         end += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
+from itertools import chain, repeat, zip_longest
 
 Row = Sequence[str]
 
@@ -42,8 +42,10 @@ def table_lines(rows: Iterable[Row], *, has_header: bool | None = None) -> list[
         has_header = names_columns(filled)
     comma = "; " if any(", " in cell for row in filled for cell in row) else ", "
     names = filled[0] if has_header and len(filled) > 1 else []
-    lines = [_line(names, row, comma) for row in filled[1 if names else 0 :]]
-    is_lost = any(name and all(f"{name}: " not in line for line in lines) for name in names)
+    body = filled[1 if names else 0 :]
+    lines = [_line(names, row, comma) for row in body]
+    shown = {i for row in body for i, value in enumerate(row) if i and value}
+    is_lost = any(name and i not in shown for i, name in enumerate(names))
     return [_line([], names, comma), *lines] if is_lost else lines
 
 
@@ -107,8 +109,9 @@ def separated_lines(text: str) -> list[str]:
 
 
 def _line(names: Row, row: Row, comma: str) -> str:
-    pairs = enumerate(zip_longest(names, row, fillvalue=""))
-    values = (f"{name}: {value}" if i and name else value for i, (name, value) in pairs if value)
+    # why not over the names: a header may be far longer than the rows
+    pairs = enumerate(zip(row, chain(names, repeat("")), strict=False))
+    values = (f"{name}: {value}" if i and name else value for i, (value, name) in pairs if value)
     return f"{ROW}{comma.join(values)}"
 
 
