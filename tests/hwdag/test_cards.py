@@ -69,7 +69,9 @@ def test_without_a_card_the_size_says_what_is_assumed():
     assert "probe" in lm.card.source
     large = lm.engine.weights.config
     large.num_hidden_layers = CAPABLE_WEIGHTS // lm.engine.shape.layer_parameters + 1
-    assert assumed("large", large).is_capable
+    card = assumed("large", large)
+    assert card.is_capable
+    assert card.threshold == NEVER  # a p_yes that nobody measured ends no walk
 
 
 def test_the_default_reader_has_a_card():

@@ -29,8 +29,8 @@ from hwdag.text.prompts import SearchPrompts
 PROBE = "hwdag probe --model {name} -o CARD.json"
 
 CAPABLE_WEIGHTS = 1_000_000_000
-"""From so many weights a model without a card is taken to write, judge and attend: PECAN's smallest
-reader (Table 2) has as many. Below, points mostly copy the text (`benchmarks/points.py`)."""
+"""From so many weights a model without a card is taken to write and attend: PECAN's smallest reader
+(Table 2) has as many. Below, points mostly copy the text (`benchmarks/points.py`)."""
 
 WINDOW_TOKENS = 1024
 """Tokens of prompt, window and points where a card says nothing else. From longer windows small models
@@ -61,8 +61,8 @@ class Card:
 
     @property
     def is_capable(self) -> bool:
-        """Whether a graph of points is of use to it: it writes, judges and attends."""
-        return self.writes and self.judges and self.attends
+        """Whether a graph of points is of use to it; one that does not judge reads its whole budget."""
+        return self.writes and self.attends
 
     @property
     def threshold(self) -> float:
@@ -183,9 +183,13 @@ def card_file(source: CardFile | str | Path | None, name: str, config: Any) -> C
 
 
 def assumed(name: str, config: Any) -> Card:
-    """Return what is assumed of a model without a card, from its size."""
+    """Return what is assumed of a model without a card, from its size.
+
+    Nobody is taken to judge: a p_yes that was never measured ends a walk at random. That of
+    Qwen2.5-Coder-1.5B-Instruct is above one half whatever it has read (docs/evaluation.md).
+    """
     shape = ModelShape.from_config(config)
     weights = shape.layers * shape.layer_parameters + shape.hidden * shape.vocab
     capable = weights >= CAPABLE_WEIGHTS
     source = f"assumed from its {weights / 1e9:.1f} billion weights; `{PROBE.format(name=name)}` measures it"
-    return Card(capable, capable, capable, source=source)
+    return Card(capable, judges=False, attends=capable, source=source)
