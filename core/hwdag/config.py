@@ -220,6 +220,7 @@ class Rules:
         token_budget, confidence, scoring: of `SearchConfig`; a confidence of None is the reader's.
         initial_share: share of the budget for top-level nodes, which are read before the reader is
             asked anything.
+        points_share: share of the budget for points, those included; then leaves alone are read.
         scale: how attention and similarity become comparable: each divided by its sum over all nodes
             ("share", GARLIC 3.2.2) or its largest value ("peak", of attention among unread nodes), or
             added as they are ("none", PECAN).
@@ -234,6 +235,7 @@ class Rules:
     confidence: float | None = None
     scoring: Scoring = Scoring()
     initial_share: float = 0.0
+    points_share: float = 1.0
     scale: Scale = "peak"
 
 
@@ -275,7 +277,7 @@ RULES: Mapping[Method, Rules] = {
         confidence=NEVER,
         scoring=Scoring(attention=0.0),
     ),
-    "hwdag": Rules(method="hwdag", token_budget=1024, initial_share=1 / 8),
+    "hwdag": Rules(method="hwdag", token_budget=1024, initial_share=1 / 8, points_share=1 / 4),
     "garlic": _PAPERS,
     "pecan": replace(_PAPERS, method="pecan", scale="none"),
 }

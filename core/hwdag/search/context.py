@@ -51,7 +51,7 @@ class Budget:
 
     `count` counts the tokens of texts as nodes; with `counted` it has counted those of the nodes
     already (`Node.line_tokens`). Nodes are counted behind their headings, or as they are read
-    `by_section`.
+    `by_section`. Points may take the `points_share` of it, and the point that exceeds that.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Budget:
         *,
         by_section: bool = False,
         counted: bool = False,
+        points_share: float = 1.0,
     ) -> None:
         self._corpus, self._count, self._is_counted = corpus, count, counted
         self._nodes: dict[int, Node] = {}
@@ -69,6 +70,12 @@ class Budget:
         self._sections = Sections(self._tokens_of) if by_section else None
         self.limit = limit
         self.tokens = 0
+        self._room_for_points = limit * points_share
+
+    @property
+    def is_left_for_points(self) -> bool:
+        """Whether points have not used their share yet."""
+        return self._room_for_points > 0
 
     @property
     def room(self) -> int:
@@ -84,9 +91,10 @@ class Budget:
         """Count a node in."""
         [node] = self.fetch([index])
         sections = self._sections
-        self.tokens += (
-            self._tokens_of(searched_text(node)) if sections is None else sections.add(node)
-        )
+        cost = self._tokens_of(searched_text(node)) if sections is None else sections.add(node)
+        self.tokens += cost
+        if node.level > 1:
+            self._room_for_points -= cost
         return node
 
     def fetch(self, indices: Sequence[int]) -> list[Node]:
@@ -117,9 +125,17 @@ def choice(frontier: Frontier, budget: Budget, index: int, position: int) -> Ste
         for other, node in zip(passed_over, budget.fetch(passed_over), strict=True)
     )
     parts = frontier.parts(index)._asdict()
-    step = Step(position, budget.take(index), False, **parts, passed_over=others)
-    frontier.visit(index, step.node)
-    return step
+    node = visited(frontier, budget, index)
+    return Step(position, node, False, **parts, passed_over=others)
+
+
+def visited(frontier: Frontier, budget: Budget, index: int) -> Node:
+    """Take a node and visit it; close the points where their share of the budget is used."""
+    node = budget.take(index)
+    frontier.visit(index, node)
+    if not budget.is_left_for_points:
+        frontier.close_points()
+    return node
 
 
 def beyond(frontier: Frontier, budget: Budget, count: int, position: int) -> Iterator[Step]:

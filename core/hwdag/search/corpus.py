@@ -117,6 +117,12 @@ class Corpus:
         return rows if seen is None else rows[seen[rows]]
 
     @cached_property
+    def points(self) -> Indices:
+        """All nodes that are no leaves, ascending."""
+        levels = [segment.levels for segment in self.segments]
+        return np.flatnonzero(np.concatenate([np.empty(0, np.intp), *levels]) > 1)
+
+    @cached_property
     def has_points(self) -> bool:
         """Whether there is more than leaves."""
         return self.height() > 1

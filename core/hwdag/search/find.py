@@ -79,7 +79,14 @@ def find(
     limit = min(plan.token_budget, session.room)
     counted = tokenizer is not None and tokenizer == query.reader.tokenizer
     by_section = not plan.walks
-    budget = Budget(corpus, session.costs, limit, by_section=by_section, counted=counted)
+    budget = Budget(
+        corpus,
+        session.costs,
+        limit,
+        by_section=by_section,
+        counted=counted,
+        points_share=plan.rules.points_share,
+    )
     allowed = corpus.visible(allowed)
     similarity = _similarity(corpus, query, allowed)
     frontier = _frontier(corpus, query, similarity, budget, allowed, navigator)

@@ -87,6 +87,7 @@ class Frontier:
         self._gained: list[Indices] = []  # nodes with new references since the last choice
         self._judged: Indices = np.empty(0, np.intp)  # best first, at the last choice
         self._misfits = 0
+        self._is_without_points = False
 
     @classmethod
     def of(
@@ -154,6 +155,12 @@ class Frontier:
             self._gained.append(self._references.visit(index, node.text))
         if self._guide is not None and (likeness := self._guide.visit(index, node)) is not None:
             self.set_likeness(likeness)
+
+    def close_points(self) -> None:
+        """Leave leaves alone open."""
+        if not self._is_without_points:
+            self._close(self._corpus.points)
+            self._is_without_points = True
 
     def pass_on(self, index: int, relevance: float) -> None:
         """Pass the relevance r of a visited node, and of its copies a level down, on along their edges."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from hwdag.arrays import Indices
 from hwdag.lm.base import Reading, WalkSession
-from hwdag.search.context import FIRST_POSITION, Budget, choice
+from hwdag.search.context import FIRST_POSITION, Budget, choice, visited
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.progress import ProgressControl
 from hwdag.search.speculation import Speculation
@@ -85,6 +85,4 @@ def initial_set(frontier: Frontier, budget: Budget, top: Indices, share: float) 
 def _initial(frontier: Frontier, budget: Budget, index: int, position: int) -> Step:
     """Take a node of the initial set, which nothing but its similarity has chosen."""
     similarity = frontier.parts(index).similarity
-    step = Step(position, budget.take(index), True, 0.0, similarity)
-    frontier.visit(index, step.node)
-    return step
+    return Step(position, visited(frontier, budget, index), True, 0.0, similarity)
