@@ -114,8 +114,8 @@ def test_the_command_line_follows_a_card(tmp_path, capsys):
     lm.codec.tokenizer.save_pretrained(checkpoint)
     text.write_text("The fox jumps. " * 40)
     models = ["--reader", str(checkpoint), "--embedder", "hashing-64", "--card", str(card)]
-    for judges, method in ((False, "evidence"), (True, "hwdag")):
-        file_of(lm, judges=judges).save(card)
+    for attends, method in ((False, "evidence"), (True, "hwdag")):
+        file_of(lm, attends=attends).save(card)
         command = ["build", str(text), "-o", str(tmp_path / method), "-q", *models]
         assert main(command) == 0
         assert f'method "{method}"' in capsys.readouterr().out

@@ -509,6 +509,23 @@ def test_the_papers_walk_reads_all_top_nodes_first():
     assert found.stop == "sufficient"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_points_take_their_share_of_the_budget_and_leaves_the_rest(seed):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, chunks=30, levels=3)
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    lm, config = ScriptedLM(), SearchConfig(method="hwdag", token_budget=240, confidence=NEVER)
+    found = search(graph, vectors, query, lm, config).retrieval
+    levels = [step.node.level for step in found.steps]
+    costs = lm.count_lines([step.node.text for step in found.steps])
+    points = [i for i, level in enumerate(levels) if level > 1]
+    before_the_last = sum(costs[i] for i in points[:-1])
+    assert before_the_last < config.token_budget / 4
+    if before_the_last + costs[points[-1]] >= config.token_budget / 4:
+        assert set(levels[points[-1] + 1 :]) == {1}
+    assert 1 in levels
+
+
 def test_a_flag_and_a_time_end_the_walk_before_its_next_step():
     rng = np.random.default_rng(3)
     graph = random_graph(rng, chunks=8, levels=3)
