@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hwdag.config import NEVER, SearchConfig
 from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
-from hwdag.search.context import Sections, by_section, with_headings
+from hwdag.search.context import NEAR_BEST, Sections, by_section, with_headings
 from hwdag.text.headings import searched_text
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node, Span
@@ -90,13 +90,35 @@ class Noted(ScriptedLM):
 @pytest.mark.parametrize("confidence", [NEVER, 0.5])
 def test_attention_is_asked_for_sentences_without_their_headings(confidence):
     text = "It is old. Clara Holm built it.\n\n# Ferry\n\nIt is new. It is slow."
-    reader = Noted(p_yes=[0.0])
+    reader = Noted(p_yes=[0.0], writes=True)
     harbour = Document("one", text, title="Harbour")
-    index = HWDAGIndex.from_documents([harbour], reader=reader, embedder="hashing-64")
+    models = {"reader": reader, "embedder": "hashing-64"}
+    index = HWDAGIndex.from_documents([harbour], method="evidence", **models)
     answer = index.answer("Who built it?", config=SearchConfig(confidence=confidence))
     assert any(sentence.startswith("Harbour: ") for sentence in reader.read)
     expected = {text[span.start : span.end] for span in sentences(text)}
     assert {*reader.asked} == {one.text for one in answer.attended} == expected
+
+
+def test_a_small_reader_reads_what_is_near_the_best_and_the_rest_stays_a_step():
+    first = "Clara Holm built the harbour of the town. The harbour has two walls of stone."
+    text = f"{first} Ferries sleep here all through the winter. Nobody swims at noon when it rains."
+    models = {"reader": Noted(), "embedder": "hashing-64"}
+    index = HWDAGIndex.from_documents([Document("one", text)], method="evidence", **models)
+    question = "Who built the harbour?"
+    found, answer = index.search(question), index.answer(question)
+    steps = answer.retrieval.steps
+    assert [step.node for step in steps] == [step.node for step in found.steps]
+    least = NEAR_BEST * max(step.score for step in found.steps)
+    near = [step.node.text for step in steps if step.score >= least]
+    assert 0 < len(near) < len(steps)
+    assert {*index.reader.read} == {*near} == {one.text for one in answer.attended}
+    assert [step.relevance is not None for step in steps] == [s.score >= least for s in steps]
+    session = index.reader.sessions[-1]
+    assert answer.retrieval.context_tokens == sum(session.costs(index.reader.read))
+    sent = []
+    index.answer(question, answerer=lambda prompt: sent.append(prompt) or "")
+    assert all(step.node.text in sent[0] for step in steps)
 
 
 @given(NODES)

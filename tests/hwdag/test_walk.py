@@ -14,6 +14,7 @@ from worlds import corpus_of, random_graph, random_vectors, walk
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
+from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.context import READ_TOGETHER
 from hwdag.search.frontier import Frontier
@@ -283,7 +284,7 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     rng = np.random.default_rng(seed)
     graph = headed(rng, random_graph(rng, chunks=30, levels=2))
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    lm = HuggingFaceLM(model(family), tokenizer())
+    lm = HuggingFaceLM(model(family), tokenizer(), card=Card(True, True, True))  # reads everything
     options = {"token_budget": 9000, "patience": 1000, "scoring": Scoring(attention=0)}
     config, one_by_one = SearchConfig(**options), SearchConfig(confidence=0.999999, **options)
     along = search(graph, vectors, query, lm, one_by_one, method="evidence").retrieval

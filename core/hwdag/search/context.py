@@ -20,6 +20,10 @@ from hwdag.types import Candidate, Node, OnStep, Retrieval, Step, Usage
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
 MOST_PASSED_OVER = 3  # candidates that are kept with each choice
 
+NEAR_BEST = 0.45
+"""A reader that is not capable is shown only nodes whose score is at least this share of the best: it takes
+its answer from whatever it reads last (`docs/evaluation.md`)."""
+
 READ_TOGETHER = 1024
 """Tokens of a forward, at least, where nodes are read for an answer alone: one forward over everything
 could not be interrupted."""
@@ -192,6 +196,22 @@ def read_by_section(
         read[kept[-1]] = replace(read[kept[-1]], p_yes=reading.p_yes)
     unread = [step for i, step in enumerate(steps) if i not in read]
     return [read[i] for i in kept], [(kept.index(i), text) for i, text in shown[:done]], unread
+
+
+def near_best(steps: Sequence[Step]) -> list[Step]:
+    """Return the steps whose score, when they were chosen, is at least `NEAR_BEST` of the highest one."""
+    least = NEAR_BEST * max((step.score for step in steps), default=0.0)
+    return [step for step in steps if step.score >= least]
+
+
+def put_back(
+    steps: Sequence[Step], read: Sequence[Step], shown: Sequence[tuple[int, str]]
+) -> tuple[list[Step], list[tuple[int, str]]]:
+    """Put steps that were read, and `shown` as it refers to them, among all steps, in the order of the walk."""
+    by_position = {step.position: step for step in read}
+    merged = [by_position.get(step.position, step) for step in steps]
+    ordinals = {step.position: i for i, step in enumerate(merged)}
+    return merged, [(ordinals[read[i].position], text) for i, text in shown]
 
 
 def _of_length(session: Session, shown: list[tuple[int, str]]) -> list[tuple[int, str]]:

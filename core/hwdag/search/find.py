@@ -10,12 +10,14 @@ import numpy as np
 from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import MAX_NEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
-from hwdag.lm.base import Reader
+from hwdag.lm.base import Reader, Session
 from hwdag.search.context import (
     FIRST_POSITION,
     Budget,
     Evidence,
     beyond,
+    near_best,
+    put_back,
     read_by_section,
     read_until_enough,
 )
@@ -103,14 +105,13 @@ def find(
     else:
         steps = select(frontier, budget, interruption, on_step)
         if query.for_answer:
-            near, others = on_topic(steps) if query.history else (steps, [])
-            steps, shown, unread = read_by_section(session, near, lambda: interruption.reason)
-            unread += others
+            steps, shown, unread = _read(session, query, steps)
     if plan.walks:
         shown = list(enumerate(searched_text(step.node) for step in steps))
     notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
+    is_partial = bool(unread) or 0 < len(shown) < len(steps)
     wanted = (query.k or 0) - len(steps)
     position = len(steps) + len(unread) + FIRST_POSITION
     rest = beyond(frontier, budget, wanted - len(unread), position)
@@ -118,13 +119,36 @@ def find(
         question,
         tuple(steps),
         progress.reason or ("budget" if frontier.left_out else "exhausted"),
-        sum(session.costs([text for _, text in shown])) if unread else budget.tokens,
+        sum(session.costs([text for _, text in shown])) if is_partial else budget.tokens,
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
         answerability=_answerability(query, steps, similarity.first, allowed),
     )
     return Evidence(retrieval, session, progress.says_yes, shown, read_by=query.reader.name)
+
+
+def _read(
+    session: Session, query: Query, steps: list[Step]
+) -> tuple[list[Step], list[tuple[int, str]], list[Step]]:
+    """Read what was selected, for an answer; returns as `read_by_section` does.
+
+    What a question within a conversation is hardly about is left unread, and so is what is far below
+    the best where the reader is not capable; the latter stays among the steps.
+    """
+
+    def interrupted() -> object:
+        return query.interruption.reason
+
+    if query.history:
+        near, others = on_topic(steps)
+        read, shown, unread = read_by_section(session, near, interrupted)
+        return read, shown, unread + others
+    near = steps if query.reader.card.is_capable else near_best(steps)
+    read, shown, unread = read_by_section(session, near, interrupted)
+    if unread:
+        return read, shown, unread
+    return *put_back(steps, read, shown), []
 
 
 def _similarity(corpus: Corpus, query: Query, allowed: Mask | None) -> Similarity:
