@@ -45,8 +45,8 @@ quick: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(MAKE) --jobs=2 $(if $(TESTS),quick-chosen,quick-product quick-others)
 
-quick-product: CHOSEN = tests/hwdag tests/langchain
-quick-others: CHOSEN = tests --ignore=tests/hwdag --ignore=tests/langchain
+quick-product: CHOSEN = tests/hwdag
+quick-others: CHOSEN = tests --ignore=tests/hwdag
 quick-chosen: CHOSEN = $(TESTS)
 quick-product quick-others quick-chosen: $(INSTALLED)
 	$(ONE_THREAD) $(BIN)/python -m pytest -q --hypothesis-profile quick \
