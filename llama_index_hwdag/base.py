@@ -92,7 +92,7 @@ class HWDAGIndex(ChangingIndex):
     `storage_context.persist(...)` and `load_index_from_storage(..., reader=, embedder=, ...)` work
     after `import llama_index_hwdag`; loading needs no model. The index store holds the path of the
     file. For an index in memory it holds the bytes of a file, and every change writes them again, so
-    insert many documents at once. With `path`, every finished model call is on disk at once, and an
+    insert many documents at once. With `path`, finished model calls are on disk within a second, and an
     interrupted build continues. The index leaves docstore and vector stores to others.
 
     Every method that builds, changes or searches has an asynchronous twin.

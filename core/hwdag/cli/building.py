@@ -25,7 +25,7 @@ EXIT_STOPPED = 3
 
 
 def build(options: argparse.Namespace) -> int:
-    """Build or extend an index file. An interrupted build keeps every finished call."""
+    """Build or extend an index file. An interrupted build goes on where it was."""
     config = config_of(BuildConfig(), options)
     if options.head_list is not None and options.edge_heads is None:
         # why: record them, so that later insertions use the same heads
