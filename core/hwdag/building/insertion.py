@@ -260,7 +260,8 @@ class Insertion:
         self._finished[document.id] = _Finished(rows, calls, result)
         self._finished_bytes += rows.size
         if (
-            self._finished_bytes >= GROUP_BYTES
+            self._builder.config.rules.has_points  # windows are told of the document in progress
+            or self._finished_bytes >= GROUP_BYTES
             or time.monotonic() - self._committed >= GROUP_SECONDS
         ):
             self._commit()
