@@ -193,7 +193,7 @@ def test_a_condensing_reply_is_the_most_likely_one_without_long_copies(longest):
         while len(expected) < 12 and not lm.engine.end_tokens & set(expected):
             logits = lm.model(torch.tensor([row + expected])).logits[0, -1]
             last = tuple((row + expected)[len(row + expected) - longest :])
-            copies = [run[-1] for run in runs if run[:-1] == last]
+            copies = [r[-1] for r in runs if r[:-1] == last and lm.codec.begins_word(r[-1])]
             logits[copies] = -torch.inf
             expected.append(int(logits.argmax()))
         assert reply[: len(expected)] == expected

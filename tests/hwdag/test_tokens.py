@@ -100,3 +100,12 @@ def test_the_answer_slot_of_a_base_model_leaves_the_space_to_the_answer():
     layout = SearchLayout(codec, turns, "Who?", SearchPrompts())
     answered = codec.decode(layout.until_answer(enough=True))
     assert answered.startswith(f"{slot} Yes\n\n{SearchPrompts().answer}")
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"), [(" the", True), (" fox", True), ("The", False), ("9", False), (".", False)]
+)
+def test_a_token_begins_a_word_in_lower_case(text, begins):
+    codec = Codec(tokenizer())
+    [token] = codec.encode(text)
+    assert codec.begins_word(token) == begins

@@ -19,6 +19,7 @@ import torch
 from transformers import (
     Cache,
     GenerationConfig,
+    LogitsProcessorList,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -36,6 +37,7 @@ from hwdag.lm.attention import (
     check_supported,
     lock_of,
 )
+from hwdag.lm.blocking import CopyBlock
 from hwdag.lm.layout import Turns
 from hwdag.lm.packing import Row, keeps_logits, line_of
 from hwdag.lm.tokens import Codec
@@ -240,7 +242,8 @@ class Engine:
     ) -> tuple[list[list[int]], Usage]:
         """Decode greedy replies in one padded batch; end tokens and padding may follow a reply.
 
-        With `longest_copy`, no reply repeats more than so many tokens of its row in a row.
+        With `longest_copy`, no reply goes on with a word behind so many tokens that stand before it in its
+        row (`hwdag.lm.blocking`).
         """
         began = time.perf_counter()
         ids, mask = self._left_padded(rows)
@@ -251,15 +254,19 @@ class Engine:
             num_beams=1,
             repetition_penalty=1.0,
             no_repeat_ngram_size=0,
-            # the "encoder" of a decoder-only model is its prompt
-            encoder_no_repeat_ngram_size=0 if longest_copy is None else longest_copy + 1,
             min_length=0,
             eos_token_id=sorted(self.end_tokens) or None,
             pad_token_id=self._pad_token,
         )
+        blocks = [] if longest_copy is None else [CopyBlock(self.codec, rows, longest_copy)]
         run: Any = self.model.generate
         with lock_of(self.model), torch.inference_mode():
-            output = run(ids, attention_mask=mask, generation_config=config)
+            output = run(
+                ids,
+                attention_mask=mask,
+                generation_config=config,
+                logits_processor=LogitsProcessorList(blocks),
+            )
         replies: list[list[int]] = output[:, ids.shape[1] :].tolist()
         cost = Usage()
         for row, reply in zip(rows, replies, strict=True):

@@ -33,6 +33,7 @@ from hwdag.errors import (
 from hwdag.lm.adapter import Adapter
 from hwdag.lm.attention import check_heads, check_supported, is_hybrid
 from hwdag.lm.base import Replay, ReplayRequest, Speed
+from hwdag.lm.blocking import LONGEST_COPY
 from hwdag.lm.cards import Card, CardSource, assumed, card_file
 from hwdag.lm.devices import device_of, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
@@ -47,10 +48,6 @@ WRITTEN_AT_ONCE = 16
 
 """Prompts in a batch. Decoding one token reads all weights, whether for one reply or for sixteen
 (docs/performance.md)."""
-
-LONGEST_COPY = 9
-"""So many tokens of a prompt may stand in a row in a reply that condenses it: room for names and titles,
-none for a sentence (ours; `benchmarks/points.py`)."""
 
 BATCH_TOKENS = 1 << 15
 """Most tokens in a batch of prompts and replies, padding included, so that keys and values of long
@@ -290,7 +287,7 @@ class HuggingFaceLM:
         return self._write(prompts, max_new_tokens, None)
 
     def condense(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """As `write`, but no reply copies more than `LONGEST_COPY` tokens of its prompt in a row."""
+        """As `write`, but no reply copies more than `LONGEST_COPY` tokens of its prompt and a word."""
         return self._write(prompts, max_new_tokens, LONGEST_COPY)
 
     def _write(

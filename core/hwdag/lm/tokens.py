@@ -116,6 +116,13 @@ class Codec:
         """Token ids of a template's text, including control tokens."""
         return self._call(text, split=False)[0]
 
+    def begins_word(self, token: int) -> bool:
+        """Whether a token begins a word in lower case; in a script without cases, any letter does."""
+        piece = str(self.tokenizer.convert_ids_to_tokens(token))
+        first = self.decode([token]).strip()[:1]
+        is_marked = piece.startswith(("Ġ", "▁", " "))  # byte-level BPE, SentencePiece
+        return first.isalpha() and not first.isupper() and (is_marked or not first.islower())
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, without control tokens."""
         text = self.tokenizer.decode(  # clean-up could change earlier parts of a growing text

@@ -1,0 +1,41 @@
+"""Keep a reply from copying its prompt: n-gram blocking while it is decoded.
+
+After Paulus et al. 2018 (arXiv:1705.04304, 2.5), who block trigrams that the reply itself repeats. Ours:
+only a word in lower case ends a run. To leave out the next token of a number or a name would change it:
+"1905" became "1915".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from transformers import LogitsProcessor
+
+from hwdag.lm.tokens import Codec
+
+LONGEST_COPY = 9
+"""So many tokens of a prompt may stand in a row in a reply that condenses it: room for names and titles,
+none for most sentences (ours; `benchmarks/points.py`)."""
+
+
+class CopyBlock(LogitsProcessor):
+    """Leaves out each word that would be token `longest` + 1 of a run of the row that it continues."""
+
+    def __init__(self, codec: Codec, rows: Sequence[list[int]], longest: int) -> None:
+        self._longest = longest
+        self._next: list[dict[tuple[int, ...], set[int]]] = []
+        begins_word = {token: codec.begins_word(token) for token in set().union(*rows)}
+        for row in rows:
+            following: dict[tuple[int, ...], set[int]] = {}
+            for end in range(longest, len(row)):
+                if begins_word[row[end]]:
+                    following.setdefault(tuple(row[end - longest : end]), set()).add(row[end])
+            self._next.append(following)
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Scores of the next tokens, (rows, vocabulary)."""
+        for i, ids in enumerate(input_ids.tolist()):
+            if blocked := self._next[i].get(tuple(ids[len(ids) - self._longest :])):
+                scores[i, list(blocked)] = -torch.inf
+        return scores
