@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -13,8 +14,11 @@ from langchain_core.documents import Document
 import hwdag
 from hwdag.errors import InputError
 from hwdag.text.headings import title_from
+from hwdag.text.overlaps import overlap_warning
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
+
+logger = logging.getLogger(__name__)
 
 TITLE_FIELDS = ("title", "source")  # metadata fields in which LangChain's loaders name a document
 
@@ -33,6 +37,20 @@ def as_core_document(document: Document) -> hwdag.Document:
         raise _not_json(document, error) from error
     title = title_from(metadata, TITLE_FIELDS)
     return hwdag.Document(identity, document.page_content, title, metadata)
+
+
+def as_core_documents(documents: Iterable[Document]) -> list[hwdag.Document]:
+    """Convert documents; warn once if some repeat the end of the one before them from the same `source`.
+
+    Documents without a `source` count as of one.
+    """
+    made = [as_core_document(document) for document in documents]
+    texts: dict[str, list[str]] = {}
+    for document in made:
+        texts.setdefault(repr(document.metadata.get("source")), []).append(document.text)
+    if warning := overlap_warning(texts.values()):
+        logger.warning("%s", warning)
+    return made
 
 
 def as_langchain_document(document: hwdag.Document) -> Document:

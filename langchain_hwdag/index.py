@@ -25,7 +25,7 @@ from langchain_hwdag.adapters import as_writer
 from langchain_hwdag.answering import answering
 from langchain_hwdag.base_retriever import SearchOptions
 from langchain_hwdag.documents import (
-    as_core_document,
+    as_core_documents,
     as_documents,
     as_langchain_document,
     with_ids,
@@ -98,7 +98,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         The ids of blank documents, which cannot be indexed, are under `failed`.
         """
         refuse(unknown, "upsert", "show_progress")
-        documents = [as_core_document(item) for item in items]
+        documents = as_core_documents(items)
         ids = [document.id for document in documents]
         self._report = self.index.refresh(
             documents, show_progress=build_progress(ids, show_progress)

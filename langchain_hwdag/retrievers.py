@@ -18,7 +18,7 @@ from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.text.prompts import Prompts
 from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 from langchain_hwdag.base_retriever import CoreSearchRetriever, OnStep, SearchOptions, unwrapped
-from langchain_hwdag.documents import as_core_document
+from langchain_hwdag.documents import as_core_documents
 from langchain_hwdag.events import build_progress, building
 from langchain_hwdag.scores import LAMBDA_MULT, diverse, scored
 
@@ -129,7 +129,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         """
         core, search = split_options(options, embedding=embedding)
         made = cls(index=CoreIndex(), **search)
-        found = [as_core_document(document) for document in documents]
+        found = as_core_documents(documents)
         core["config"] = config_with(core.get("config"), method)
         progress = build_progress([document.id for document in found], show_progress)
         made.index = CoreIndex.from_documents(found, path=path, show_progress=progress, **core)

@@ -87,7 +87,7 @@ class HWDAGIndex(ChangingIndex):
     All nodes of a ref doc are joined into one document, with a blank line between them, and become one
     graph; a node without a ref doc is a document of its own. Inserting more nodes of a ref doc builds
     its graph again; inserting a `Document` replaces it. Nodes from a splitter should not overlap, or
-    the document holds the overlap twice.
+    the document holds the overlap twice; a warning says so.
 
     `storage_context.persist(...)` and `load_index_from_storage(..., reader=, embedder=, ...)` work
     after `import llama_index_hwdag`; loading needs no model. The index store holds the path of the

@@ -11,13 +11,14 @@ from typing import Any
 
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.ingestion import run_transformations
-from llama_index.core.schema import BaseNode, Document
+from llama_index.core.schema import BaseNode, Document, MetadataMode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.text.overlaps import overlap_warning
 from hwdag.threads import asynchronous
 from hwdag.types import Document as CoreDocument
 from llama_index_hwdag.events import (
@@ -90,6 +91,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
 
     def _insert(self, nodes: Sequence[BaseNode], **insert_kwargs: Any) -> None:
         joined = {key: self._with_known(key, new) for key, new in by_ref_doc(nodes).items()}
+        _warn_of_overlaps(joined)
         self._build([core_document(key, parts) for key, parts in joined.items()])
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
@@ -153,6 +155,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         for document in documents:  # why: a splitter makes no node of a blank one
             if not document.text.strip():
                 parts.setdefault(document.id_, [document])
+        _warn_of_overlaps(parts)
         hashes = {document.id_: document.hash for document in documents}
         self._build([core_document(key, some, hashes.get(key)) for key, some in parts.items()])
         # why: an `IngestionPipeline` that shares the docstore reads them
@@ -198,3 +201,10 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
             return not document.text.strip()
         record = Record.of(held)
         return record.is_whole and record.hash == document.hash
+
+
+def _warn_of_overlaps(parts: Mapping[str, Sequence[BaseNode]]) -> None:
+    """Warn once if nodes of a ref doc repeat the end of the node before them."""
+    texts = ([node.get_content(MetadataMode.NONE) for node in nodes] for nodes in parts.values())
+    if warning := overlap_warning(texts):
+        logger.warning("%s", warning)

@@ -189,3 +189,22 @@ def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path):
     loaded.add_documents(DOCUMENTS[:1])
     loaded.save_local(tmp_path)
     assert set(load().index.documents) == {"mill", "ferry"}
+
+
+@pytest.mark.parametrize("source", [{}, {"source": "mill.txt"}])
+def test_overlapping_chunks_of_a_splitter_are_told_once_per_call(source, caplog):
+    splitters = pytest.importorskip("langchain_text_splitters")
+    text = " ".join(f"The grain of day {i} lies in room {i} of the old mill." for i in range(12))
+
+    def chunks(overlap):
+        splitter = splitters.RecursiveCharacterTextSplitter(chunk_size=200, chunk_overlap=overlap)
+        return splitter.create_documents([text], [source])
+
+    index = an_index(chunks(0))
+    index.add_documents([chunks(80)[0], *DOCUMENTS])
+    assert not caplog.records
+    for add in (an_index, index.add_documents):
+        add(chunks(80))
+        (record,) = caplog.records
+        assert "chunk_overlap=0" in record.getMessage()
+        caplog.clear()

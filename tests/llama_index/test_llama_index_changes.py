@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -288,3 +289,24 @@ async def test_many_changes_and_searches_at_once_end_as_one_after_the_other():
         index.as_query_engine(answer_mode="walk").aquery(QUESTION),
     )
     assert index.ref_doc_info == other.ref_doc_info
+
+
+def test_overlapping_nodes_of_a_splitter_are_told_once_per_call(caplog):
+    def splitter(overlap):
+        return SentenceSplitter(chunk_size=60, chunk_overlap=overlap)
+
+    other = Document(id_="other", text=long_document().text)
+    index = HWDAGIndex(splitter(0)([long_document(), other]), **models())
+    assert not caplog.records
+    nodes = splitter(20)(
+        [long_document("flour"), long_document("flour").model_copy(update={"id_": "new"})]
+    )
+    for insert in (
+        partial(HWDAGIndex, nodes, **models()),
+        partial(index.insert_nodes, nodes),
+        partial(HWDAGIndex.from_documents, [other], transformations=[splitter(20)], **models()),
+    ):
+        insert()
+        (record,) = caplog.records
+        assert "chunk_overlap=0" in record.getMessage()
+        caplog.clear()
