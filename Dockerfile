@@ -22,6 +22,7 @@ RUN python -m venv venv && \
 COPY pyproject.toml README.md LICENSE ./
 COPY core ./core
 COPY docs ./docs
+COPY haystack_hwdag ./haystack_hwdag
 COPY langchain_hwdag ./langchain_hwdag
 COPY llama_index_hwdag ./llama_index_hwdag
 # the reader is converted here, once, and not by every container

@@ -15,7 +15,7 @@ import hwdag
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM
 
-FRAMEWORKS = {"llama_index": "llama-index", "langchain": "langchain"}
+FRAMEWORKS = {"llama_index": "llama-index", "langchain": "langchain", "haystack": "haystack"}
 """Extras by the beginning of a package's name."""
 
 TEXTS = ("The harbour was built in 1871 by Clara Holm.", "Bananas are yellow.")
@@ -59,6 +59,15 @@ def langchain():
     )
     best = index.as_retriever(k=1).invoke(QUESTION)
     found = [(document.page_content, document.metadata["hwdag"]["spans"]) for document in best]
+    assert found == FOUND, best
+
+
+def haystack():
+    from haystack_hwdag import HWDAGRetriever
+
+    index = hwdag.HWDAGIndex.from_documents(TEXTS, reader=ScriptedLM(), embedder=HashingEmbedder())
+    best = HWDAGRetriever(index, top_k=1).run(QUESTION)["documents"]
+    found = [(document.content, document.meta["hwdag"]["spans"]) for document in best]
     assert found == FOUND, best
 
 

@@ -27,6 +27,7 @@ API = {
     "evaluation": ("hwdag_lab.eval", "hwdag_lab.heads"),
     "llama_index_hwdag": ("llama_index_hwdag",),
     "langchain_hwdag": ("langchain_hwdag",),
+    "haystack_hwdag": ("haystack_hwdag",),
 }
 """Modules and packages by page of the API reference."""
 

@@ -66,7 +66,14 @@ def built(tmp_path_factory):
 def test_the_wheel_holds_the_packages_and_their_data(built):
     names = zipfile.ZipFile(built[0]).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
-    assert tops == {"hwdag", "hwdag_lab", "hwdag_serve", "llama_index_hwdag", "langchain_hwdag"}
+    assert tops == {
+        "hwdag",
+        "hwdag_lab",
+        "hwdag_serve",
+        "llama_index_hwdag",
+        "langchain_hwdag",
+        "haystack_hwdag",
+    }
     assert "hwdag/lm/head_lists/smollm2-135m-instruct.json" in names
     assert "hwdag/documentation/guide.md" in names
     assert {f"{top}/py.typed" for top in tops} <= set(names)
@@ -122,7 +129,7 @@ def test_it_works_with_each_framework_and_with_none(built, tmp_path):
     assert run(python.parent / "hwdag", "--version", cwd=tmp_path).startswith("hwdag ")
 
     alone = installed(python)
-    for framework in ("llama_index", "langchain"):
+    for framework in ("llama_index", "langchain", "haystack"):
         install(python, f"{wheel}[{framework.replace('_', '-')}]")
         run(python, INSTALLED, framework, cwd=tmp_path)
         uv(python, "uninstall", *installed(python) - alone)

@@ -12,6 +12,7 @@ PACKAGES = (
     "core/hwdag_serve",
     "llama_index_hwdag",
     "langchain_hwdag",
+    "haystack_hwdag",
 )
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 

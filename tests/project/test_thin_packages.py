@@ -43,9 +43,22 @@ index = HWDAGIndex.from_documents(
 print(index.as_retriever(k=1).invoke("Who built it?")[0].page_content)
 """
 
+HAYSTACK = """
+from haystack_hwdag import HWDAGRetriever
+from hwdag import HWDAGIndex
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag_lab.scripted import ScriptedLM
+
+index = HWDAGIndex.from_documents(
+    ["Clara Holm built the harbour."], reader=ScriptedLM(), embedder=HashingEmbedder()
+)
+print(HWDAGRetriever(index, top_k=1).run("Who built it?")["documents"][0].content)
+"""
+
 PACKAGES = {
     "llama-index-retrievers-hwdag": ("llama-index", LLAMA_INDEX),
     "langchain-hwdag": ("langchain", LANGCHAIN),
+    "hwdag-haystack": ("haystack", HAYSTACK),
 }
 
 

@@ -1,0 +1,15 @@
+"""hwdag for Haystack: a retriever component over an index of the core.
+
+pipeline.add_component("retriever", HWDAGRetriever("notes.hwdag", top_k=5))
+"""
+
+try:
+    from haystack import component  # noqa: F401
+except ImportError as error:
+    if error.name != "haystack":
+        raise
+    raise ImportError('haystack_hwdag needs haystack-ai: pip install "hwdag[haystack]"') from error
+
+from haystack_hwdag.retriever import HWDAGRetriever
+
+__all__ = ["HWDAGRetriever"]
