@@ -117,13 +117,13 @@ class GraphBuilder:
         while self._pays(level, height):
             windows = windows_of(level, outline, self.plan, self.reader)
             made, counts = self._points(height, windows, reporter, calls)
-            replies += counts
             # why not at level 2: there it would cost the text all its points
             failed = max(counts.fallbacks, counts.too_long)
             repeats = height > 2 and 2 * failed >= len(windows)
             if self._is_too_long(made, level) or (repeats and not self.config.rules.is_paper):
                 notes.append(f"level {height} did not condense the level below: dropped")
                 break
+            replies += counts
             above, edges = self._level(
                 document, outline, height, level, windows, made, reporter, calls
             )

@@ -1,0 +1,280 @@
+"""Our two methods over stories of FairytaleQA, with a reader that writes: answers, evidence, similarity.
+
+    python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train
+
+Whole stories of 800 to 2,200 words become one graph each; their windows are written in batches over all
+stories, which takes a third of the time. Then `--limit` questions are asked with `evidence`, with
+`hwdag`, and with `hwdag` without attention, at the same budget. `--down` asks no model: it passes the
+similarity of points down their edges to the sentences, beside shuffled and equal edges. Goes on where it
+was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import time
+from collections import Counter
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+import hwdag.search.find as find_module
+from hwdag import BuildConfig, Document, HWDAGIndex, Scoring, SearchConfig
+from hwdag.arrays import Floats, Mask
+from hwdag.building.levels import GraphBuilder
+from hwdag.building.windows import windows_of
+from hwdag.config import SearchPlan
+from hwdag.lm.default import load_reader
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.scope import Scope
+from hwdag.search.similarity import Similarity
+from hwdag.search.snapshots import navigator_of
+from hwdag.store.calls import CallCache, key_of
+from hwdag.text.headings import Outline
+from hwdag.text.prompts import Prompts, SearchPrompts
+from hwdag.trace.bars import Silent
+from hwdag.types import Usage
+from hwdag_lab.eval.data import records_of
+from hwdag_lab.eval.evidence import retrieval_scores
+from hwdag_lab.eval.models import CachedWriter
+from hwdag_lab.eval.schema import Question, Record
+from hwdag_lab.eval.statistics import paired_bootstrap
+from hwdag_lab.eval.text_metrics import f1
+
+DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
+WORDS, LEAST_QUESTIONS = (800, 2200), 15
+AT_ONCE = 10  # windows that are written together
+BUDGET, ANSWER_TOKENS = 512, 32
+ROWS = {
+    "evidence": SearchConfig(method="evidence", token_budget=BUDGET),
+    "hwdag": SearchConfig(token_budget=BUDGET),
+    "hwdag-no-attention": SearchConfig(token_budget=BUDGET, scoring=Scoring(attention=0.0)),
+}
+
+
+def main() -> None:
+    """Build, ask, and print the table; or pass similarity down."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, help="hub name or path of the reader")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--split", default="dev", choices=("dev", "train"))
+    parser.add_argument("--stories", type=int, default=10)
+    parser.add_argument("--limit", type=int, default=100, help="questions")
+    parser.add_argument("--down", action="store_true")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    records = stories(options.split, options.stories)
+    reader = load_reader(options.model)
+    graph = built(reader, records, options.output / f"{options.split}.hwdag")
+    asked = [(record, q) for record in records for q in record.questions if q.evidence]
+    random.Random(2).shuffle(asked)
+    if options.down:
+        passed_down(graph, asked[: options.limit])
+        return
+    path = options.output / f"{options.split}.jsonl"
+    answer_all(graph, reader, asked[: options.limit], path)
+    print(table(rows_of(path)))
+
+
+def stories(split: str, count: int) -> list[Record]:
+    """Stories that are neither short nor long, by chance."""
+    found = records_of([DATA / split / "fairytaleqa.jsonl"])
+    random.Random(11).shuffle(found)
+    fits = [
+        record
+        for record in found
+        if WORDS[0] <= len(record.text.split()) <= WORDS[1]
+        and len(record.questions) >= LEAST_QUESTIONS
+    ]
+    return fits[:count]
+
+
+def built(reader: HuggingFaceLM, records: list[Record], file: Path) -> HWDAGIndex:
+    """The index of the stories; prompts of all of them are written together before."""
+    calls = CallCache.open(file.with_suffix(".calls"))
+    writer = CachedWriter(reader, calls)
+    options: dict[str, Any] = {"reader": reader, "writer": writer, "config": BuildConfig("hwdag")}
+    index = HWDAGIndex.load(file, **options) if file.exists() else HWDAGIndex(path=file, **options)
+    documents = [Document(one.id, one.text, title=one.title) for one in records]
+    config = BuildConfig("hwdag").resolved("hwdag")
+    builder = GraphBuilder(reader, writer, index.embedder, config, Prompts())
+    prompts: dict[str, int] = {}
+    for document in documents:
+        level = builder.leaves(document, Silent()).graph.nodes
+        outline = Outline(document.text, document.title)
+        shown = [window for _, window in windows_of(level, outline, builder.plan, reader)]
+        limit = max(builder.plan.points_of(window.tokens) for window in shown)
+        prompts |= {window.request().prompt: limit for window in shown}
+    write_together(reader, calls, prompts)
+    print(index.refresh(documents), flush=True)
+    return index
+
+
+def write_together(reader: HuggingFaceLM, calls: CallCache, prompts: dict[str, int]) -> None:
+    """Have the replies of these prompts written, up to so many tokens each, and keep them."""
+
+    def key(prompt: str) -> bytes:
+        return key_of("eval.condense", reader.name, prompts[prompt], prompt)
+
+    missing = [prompt for prompt in sorted(prompts, key=len) if calls.get(key(prompt)) is None]
+    for start in range(0, len(missing), AT_ONCE):
+        several = missing[start : start + AT_ONCE]
+        began = time.monotonic()
+        replies = reader.condense(several, max_new_tokens=max(map(prompts.__getitem__, several)))
+        kept = {}
+        for prompt, reply in zip(several, replies, strict=True):
+            # why: greedy decoding under a lower limit is a beginning of the same reply
+            ids = reader.codec.encode(reply)[: prompts[prompt]]
+            row = {"reply": reader.codec.decode(ids).strip(), "usage": asdict(Usage())}
+            kept[key(prompt)] = json.dumps(row).encode()
+        calls.put_all(kept)
+        seconds = time.monotonic() - began
+        print(f"{start + len(several)} of {len(missing)} windows, {seconds:.0f} s", flush=True)
+
+
+def answer_all(
+    graph: HWDAGIndex, reader: HuggingFaceLM, asked: list[tuple[Record, Question]], path: Path
+) -> None:
+    """Ask every question with every row that is not there yet."""
+    documents = list(graph.documents.values())
+    leaves = HWDAGIndex.from_documents(documents, method="evidence", reader=reader)
+    done = {(row["id"], row["row"]) for row in rows_of(path)}
+    for record, question in asked:
+        for name, config in ROWS.items():
+            if (question.id, name) in done:
+                continue
+            index = leaves if name == "evidence" else graph
+            stream = index.stream(
+                question.text,
+                config=config,
+                scope=Scope(document_ids=[record.id]),
+                max_new_tokens=ANSWER_TOKENS,
+            )
+            text, steps = stream.answer.reply, stream.retrieval.steps
+            scores = retrieval_scores([step.node for step in steps], record, question)
+            row = {
+                "id": question.id,
+                "row": name,
+                "text": text,
+                "f1": f1(text, question.answers),
+                "touched": scores["paragraph_touched"],
+                "half": scores["paragraph_half"],
+                "tokens": stream.retrieval.context_tokens,
+                "tflops": stream.usage.tflops,
+                "stop": stream.retrieval.stop,
+                "levels": [step.node.level for step in steps],
+            }
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The finished answers."""
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A line per row: means, and the difference of F1 from `evidence`, over the same questions."""
+    of = {name: {r["id"]: r for r in rows if r["row"] == name} for name in ROWS}
+    ids = sorted(set.intersection(*(set(several) for several in of.values())))
+    lines = [f"{len(ids)} questions"]
+    for name, several in of.items():
+        scores = {
+            key: [several[i][key] for i in ids] for key in ("f1", "touched", "half", "tokens")
+        }
+        means = "  ".join(f"{key} {np.mean(values):.3f}" for key, values in scores.items())
+        points = np.mean([np.mean(np.array(several[i]["levels"]) > 1) for i in ids])
+        stops = dict(Counter(several[i]["stop"] for i in ids))
+        less = paired_bootstrap(scores["f1"], [of["evidence"][i]["f1"] for i in ids])
+        lines.append(f"{name:20} {means}  points {points:.2f}  {stops}  f1 {less}")
+    return "\n".join(lines)
+
+
+def passed_down(index: HWDAGIndex, asked: list[tuple[Record, Question]]) -> None:
+    """Evidence of leaves whose similarity is 0.7 of itself and 0.3 of what their points pass down."""
+    corpus = index._snapshots.current()
+    nodes = corpus.fetch(range(len(corpus)))
+    levels = np.array([node.level for node in nodes])
+    documents = np.array([node.document_id for node in nodes])
+    chance = np.random.default_rng(0)
+
+    def edges(kind: str) -> Any:
+        found = sparse.lil_matrix((len(nodes), len(nodes)))
+        for point in np.flatnonzero(levels == 2):
+            children, weights = corpus.children(int(point))
+            if kind == "shuffled":
+                weights = chance.permutation(weights)
+            elif kind == "equal":
+                weights = np.full(len(weights), 1 / max(1, len(weights)))
+            found[point, children] = weights
+        return found.tocsr()
+
+    class Down(Similarity):
+        """Mean similarity of the points over a leaf, weighed by their edges, beside its own."""
+
+        edges: Any = None
+
+        @property
+        def _of_question(self) -> Floats:
+            own = super()._of_question
+            if self.edges is None:
+                return own
+            seen = (levels == 2) & np.isin(documents, np.unique(documents[self._keep]))
+            told = np.where(seen, self.cosine, 0.0)
+            weight = np.asarray(self.edges.sum(0)).ravel()
+            down = np.where(self._keep, (self.edges.T @ told) / np.maximum(weight, 1e-9), 0.0)
+            return 0.7 * own + 0.3 * down / (down.max() or 1.0) * (own.max() or 1.0)
+
+    find_module.Similarity = Down  # type: ignore[misc]
+    kinds = {"none": None} | {name: edges(name) for name in ("attention", "shuffled", "equal")}
+    for navigator, is_one, budget in product(("none", "default"), (True, False), (256, 512)):
+        plan = SearchConfig("evidence", budget, navigator=navigator).plan("evidence")
+        base = None
+        for kind, Down.edges in kinds.items():
+            found = []
+            for record, question in asked:
+                allowed = (levels == 1) & ((documents == record.id) | (not is_one))
+                found.append(scores_of(index, plan, record, question, allowed))
+            scores = np.array(found)
+            base = scores if base is None else base
+            less = [paired_bootstrap(scores[:, i], base[:, i]) for i in (0, 1)]
+            where = "one story" if is_one else "all stories"
+            means = "touched {:.3f} half {:.3f}".format(*scores.mean(0))
+            print(f"navigator {navigator}, {where}, {budget}, {kind}: {means}", *less, flush=True)
+
+
+def scores_of(
+    index: HWDAGIndex, plan: SearchPlan, record: Record, question: Question, allowed: Mask
+) -> tuple[float, float]:
+    """Touched and half of the gold paragraphs of a question, chosen among the allowed nodes."""
+    query = find_module.Query(
+        question=question.text,
+        reader=index.reader,
+        embedder=index.embedder,
+        plan=plan,
+        prompts=SearchPrompts(),
+        for_answer=False,
+    )
+    found = find_module.find(
+        index._snapshots.current(),
+        query,
+        allowed=allowed,
+        navigator=navigator_of(plan, index.embedder),
+        tokenizer=index.reader.tokenizer,
+    )
+    read = [step.node for step in found.retrieval.steps]
+    own = [node for node in read if node.document_id == record.id]
+    made = retrieval_scores(own, record, question)
+    return made["paragraph_touched"], made["paragraph_half"]
+
+
+if __name__ == "__main__":
+    main()
