@@ -18,6 +18,8 @@ from hwdag.page import framed
 from hwdag_lab.scripted import ScriptedLM
 from hwdag_serve.application import application
 
+pytestmark = pytest.mark.slow  # a browser
+
 ELSEWHERE = "//elsewhere.invalid"
 ACT = f"top.name='owned';self.owned=1;document.title='owned';fetch('{ELSEWHERE}')"
 PAYLOADS = [
