@@ -3,7 +3,7 @@
     python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train
 
 Whole stories of 800 to 2,200 words become one graph each; their windows are written in batches over all
-stories, which takes a third of the time. Then `--limit` questions are asked with `evidence`, with
+stories. Then `--limit` questions are asked with `evidence`, with
 `hwdag`, and with `hwdag` without attention, at the same budget. `--down` asks no model: it passes the
 similarity of points down their edges to the sentences, beside shuffled and equal edges. Goes on where it
 was.
