@@ -368,6 +368,30 @@ def test_copies_are_refused_and_counted():
     assert result.replies == Replies(refused=5, too_long=1)
 
 
+@pytest.mark.parametrize(("method", "asked"), [("hwdag", "condense"), ("garlic", "write")])
+def test_our_method_keeps_a_writer_from_copying_and_the_papers_do_not(method, asked):
+    seen = set()
+
+    class Both(CallableWriter):
+        replies = None  # batches, not one by one
+
+        def write(self, prompts, *, max_new_tokens):
+            seen.add("write")
+            return ["* Somebody saw it."] * len(prompts)
+
+        def condense(self, prompts, *, max_new_tokens):
+            seen.add("condense")
+            return ["* Somebody saw it."] * len(prompts)
+
+    class Wrapped(Both):
+        condense = property(lambda self: self.nothing)  # around a writer that cannot
+
+    for writer, expected in ((Both, asked), (Wrapped, "write")):
+        seen.clear()
+        built(prose(60), writer=writer(str), method=method)
+        assert seen == {expected}
+
+
 def test_a_reply_that_was_cut_loses_its_last_point():
     """Where it fills its limit and ends in mid-sentence."""
     plan = WindowPlan.of(BuildConfig().resolved("hwdag"), None, ScriptedLM(), extractive=False)

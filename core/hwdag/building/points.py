@@ -19,7 +19,7 @@ from hwdag.building.windows import POINTS_RATIO, Part, Window, WindowPlan, line_
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, WriterFailed
-from hwdag.lm.base import ConcurrentWriter, CondensingWriter, Reader, Writer
+from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Finished, is_text, key_of, picks_of
 from hwdag.text.copies import originals
 from hwdag.text.points import parse_points
@@ -36,6 +36,8 @@ WAVE = 4
 """So many rounds of concurrent prompts are asked for between two looks at the limits of a run: few,
 so that a limit holds, and several, so that a slow reply keeps few others waiting."""
 
+
+Write = Callable[..., list[str]]  # as `Writer.write`
 
 CUT_SHARE = 0.95
 """A reply of so much of its limit that ends in mid-sentence was cut there: another tokenizer than the
@@ -213,7 +215,7 @@ def replies(
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
-    With `condense`, a `CondensingWriter` is kept from copying the prompts.
+    With `condense`, a `hwdag.lm.base.CondensingWriter` is kept from copying the prompts.
 
     A writer gets as many prompts at a time as its `concurrency` says, else `PROMPTS_AT_ONCE`; the
     longest first.
@@ -221,7 +223,9 @@ def replies(
     """
     # why: a writer's settings, where it has some, decide about its replies as its name does
     asked = writer.name, getattr(writer, "settings", "")
-    condensing = writer if condense and isinstance(writer, CondensingWriter) else None
+    # why no isinstance: from Python 3.12 on, a wrapper's property of that name would do for it
+    found = getattr(writer, "condense", None) if condense else None
+    condensing: Write | None = found if callable(found) else None
     kind = "condense" if condensing else "write"
     keys = [key_of(kind, *asked, prompt, limit) for prompt in prompts]
 
@@ -241,7 +245,7 @@ def replies(
             writer,
             [prompts[i] for i in batch],
             max_new_tokens=limit,
-            write=condensing.condense if condensing else None,
+            write=condensing,
         ),
         size=int(getattr(writer, "concurrency", PROMPTS_AT_ONCE)),
         order=lambda i: -len(prompts[i]),
@@ -271,7 +275,7 @@ def ask(
     prompts: Sequence[str],
     *,
     max_new_tokens: int,
-    write: Callable[..., list[str]] | None = None,
+    write: Write | None = None,
 ) -> list[str]:
     """Ask for one reply per prompt; raises `WriterFailed` if the writer raised or did not give that.
 
