@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,26 @@ def documents(edited, sentences):
         yield Document(f"doc{i}", " ".join(sentences), f"Title {i}")
 
 
+def in_child(work, trap, count=None, delay=None):
+    """Work in a child, killed after a delay; returns how it ended. What it passed is written to `count`."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            if count is not None:
+                count.write_text("\n".join(f"{k} {n}" for k, n in trap.seen.items()))
+            os._exit(0)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+    if delay is not None:
+        time.sleep(delay)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 class World:
     """One mode's build, and what it gives if nothing interrupts it."""
 
@@ -113,22 +134,8 @@ class World:
 
     def fork(self, path, log, trap, *, edited=True, count=None, delay=None):
         """Build in a child; returns how it ended."""
-        child = os.fork()
-        if child == 0:
-            try:
-                self.build(path, Log(log, trap), trap, edited)
-                if count is not None:
-                    count.write_text("\n".join(f"{k} {n}" for k, n in trap.seen.items()))
-                os._exit(0)
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-                os._exit(1)
-        if delay is not None:
-            time.sleep(delay)
-            os.kill(child, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        build = partial(self.build, path, Log(log, trap), trap, edited)
+        return in_child(build, trap, count, delay)
 
     def build(self, path, log, trap, edited):
         trapped(trap)

@@ -6,13 +6,12 @@ A child embeds a copy of the index anew and dies by SIGKILL at an SQL statement,
 before an embedding. The file must then be the old one or the new one, and a second run must finish it.
 """
 
-import os
 import random
 import shutil
 import sys
 from pathlib import Path
 
-from crash_world import Trap, counted, entries, trapped
+from crash_world import Trap, counted, entries, in_child, trapped
 from store_world import assert_same_entries
 
 from hwdag import HWDAGIndex
@@ -37,21 +36,13 @@ class Killed(HashingEmbedder):
 
 def run(path, trap, count=None):
     """Embed in a child; returns how it ended."""
-    child = os.fork()
-    if child == 0:
-        try:
-            trapped(trap)
-            with HWDAGIndex.load(path) as index:
-                index.reembed(Killed(trap))
-            if count is not None:
-                count.write_text("\n".join(f"{k} {n}" for k, n in trap.seen.items()))
-            os._exit(0)
-        except BaseException:
-            import traceback
 
-            traceback.print_exc()
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    def reembed():
+        trapped(trap)
+        with HWDAGIndex.load(path) as index:
+            index.reembed(Killed(trap))
+
+    return in_child(reembed, trap, count)
 
 
 def embedder_of(path):
