@@ -53,6 +53,12 @@ def test_signals_are_shares_of_what_the_question_names():
     assert evidence_signals("Why?", [], nearness)["names met"] == 1
 
 
+@pytest.mark.parametrize("question", ["How much is a ticket?", "How many tickets are left?"])
+def test_no_evidence_has_to_say_much_or_many(question):
+    nearness, shown = Nearness(0.5, 0.3, 3), ["| Ticket | 5.00 |", "| tickets left | 12 |"]
+    assert evidence_signals(question, shown, nearness)["words met"] == 1
+
+
 @pytest.mark.parametrize("p_yes", [None, 0.0, 0.3, 1.0])
 def test_answerability_is_the_logistic_function_of_weighed_signals(p_yes):
     nearness, nodes = Nearness(0.6, 0.2, 40), [node("The tower was built by Jon Berg.", "Towers")]

@@ -33,6 +33,7 @@ LEAST = 1e-4  # of a probability, before its logit is taken
 LEAST_LIKELIHOOD = -3.0
 NEAREST = 3  # sentences that are shown where there is no answer
 LONGEST = 300  # characters of each
+AMOUNTS = frozenset({"much", "many"})  # an answer to "How much is a ticket?" says neither
 
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z]\w+|\d[\w.,:]*")  # not the first word of a question
 _SCRIPTS = {"zh": re.compile("[\u4e00-\u9fff]"), "ar": re.compile("[\u0600-\u06ff]")}
@@ -119,10 +120,11 @@ def not_found(retrieval: Retrieval) -> str:
 def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) -> dict[str, float]:
     """What is known of evidence that nobody has read, with its headings."""
     shown = {word for text in texts for word in words(text)}
+    wanted = [word for word in content_words(question) if word not in AMOUNTS]
     return {
         "closest": nearness.closest,
         "lead": nearness.closest - nearness.mean,
-        "words met": _share(content_words(question), shown),
+        "words met": _share(wanted, shown),
         "names met": _share(words(" ".join(_NAME.findall(question))), shown),
         "nodes": math.log(min(nearness.nodes, MOST_NODES)),
     }
