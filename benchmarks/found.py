@@ -152,6 +152,7 @@ def write(split: str, index: HWDAGIndex, case: Case, done: set[str]) -> None:
             row = {"id": name, **answered(index, case, budget)}
             with (CACHE / f"{split}.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            done.add(name)  # a pool draws some questions more than once
 
 
 def rows_of(split: str) -> list[dict]:
