@@ -55,7 +55,7 @@ PLACES = ("near", "window", "same")
 """Every node ends directly before the question's prompt; its window does; every token stands there."""
 TOPS = (1, 2, 4, 8, 16, 32)  # numbers of heads
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of attention
-BARE = {"scoring": Scoring(paragraph=0.0, references=0.0), "navigator": "none"}
+BARE: dict[str, Any] = {"scoring": Scoring(paragraph=0.0, references=0.0), "navigator": "none"}
 Heads = Sequence[tuple[int, int]]
 NAME = "hwdag_queries_and_keys"
 _SEEN: dict[int, tuple[Tensor, Tensor]] = {}
@@ -302,7 +302,11 @@ def main() -> None:
     done = {(row["scope"], row["id"]) for row in stories.rows_of(path)}
     for case in cases(lm, "dev", [choice["place"]], choice["heads"], done):
         mean = case.relevance[choice["place"]].mean(0)
-        line = {"id": case.question.id, "scope": case.scope, "document": case.record.id}
+        line: dict[str, Any] = {
+            "id": case.question.id,
+            "scope": case.scope,
+            "document": case.record.id,
+        }
         for row, shares in (
             ("similarity", (0.0, choice["similarity"], 1.0)),
             ("evidence", (0.0, choice["evidence"])),
