@@ -80,7 +80,7 @@ web:
 
 # the pictures of README and docs; needs Chromium
 screenshots: $(INSTALLED)
-	$(BIN)/python tools/screenshots.py
+	$(BIN)/python tools/screenshots.py $(READER)
 
 # constraints-lowest.txt names the lowest torch; LOWEST_TORCH chooses another one
 lowest:

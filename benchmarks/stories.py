@@ -1,12 +1,12 @@
-"""Our two methods over stories of FairytaleQA, with a reader that writes: answers, evidence, similarity.
+"""What a walk over stories of FairytaleQA could do otherwise, with a reader that writes.
 
-    python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train
+    python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train again
+    python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train down
 
 Whole stories of 800 to 2,200 words become one graph each; their windows are written in batches over all
-stories. Then `--limit` questions are asked with `evidence`, with
-`hwdag`, and with `hwdag` without attention, at the same budget. `--down` asks no model: it passes the
-similarity of points down their edges to the sentences, beside shuffled and equal edges. Goes on where it
-was.
+stories. `again` answers from the cache of the walk, and once more after its nodes, or the sentences among
+them, were read anew by section. `down` asks no model: it passes the similarity of points down their edges
+to the sentences, beside shuffled and equal edges. Goes on where it was.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import json
 import os
 import random
 import time
-from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 import hwdag.search.find as find_module
-from hwdag import BuildConfig, Document, HWDAGIndex, Scoring, SearchConfig
+from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.arrays import Floats, Mask
 from hwdag.building.levels import GraphBuilder
 from hwdag.building.windows import windows_of
@@ -34,13 +33,15 @@ from hwdag.config import SearchPlan
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
+from hwdag.search.answering import AnswerStream
+from hwdag.search.context import Evidence, read_by_section
 from hwdag.search.similarity import Similarity
 from hwdag.search.snapshots import navigator_of
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.trace.bars import Silent
-from hwdag.types import Usage
+from hwdag.types import Retrieval, Usage
 from hwdag_lab.eval.data import records_of
 from hwdag_lab.eval.evidence import retrieval_scores
 from hwdag_lab.eval.models import CachedWriter
@@ -52,22 +53,18 @@ DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
 WORDS, LEAST_QUESTIONS = (800, 2200), 15
 AT_ONCE = 10  # windows that are written together
 BUDGET, ANSWER_TOKENS = 512, 32
-ROWS = {
-    "evidence": SearchConfig(method="evidence", token_budget=BUDGET),
-    "hwdag": SearchConfig(token_budget=BUDGET),
-    "hwdag-no-attention": SearchConfig(token_budget=BUDGET, scoring=Scoring(attention=0.0)),
-}
+WAYS = ("same cache", "again", "sentences")
 
 
 def main() -> None:
-    """Build, ask, and print the table; or pass similarity down."""
+    """Build, ask, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="hub name or path of the reader")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the results")
     parser.add_argument("--split", default="dev", choices=("dev", "train"))
     parser.add_argument("--stories", type=int, default=10)
     parser.add_argument("--limit", type=int, default=100, help="questions")
-    parser.add_argument("--down", action="store_true")
+    parser.add_argument("what", choices=("again", "down"))
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     records = stories(options.split, options.stories)
@@ -75,7 +72,7 @@ def main() -> None:
     graph = built(reader, records, options.output / f"{options.split}.hwdag")
     asked = [(record, q) for record in records for q in record.questions if q.evidence]
     random.Random(2).shuffle(asked)
-    if options.down:
+    if options.what == "down":
         passed_down(graph, asked[: options.limit])
         return
     path = options.output / f"{options.split}.jsonl"
@@ -142,37 +139,44 @@ def write_together(reader: HuggingFaceLM, calls: CallCache, prompts: dict[str, i
 def answer_all(
     graph: HWDAGIndex, reader: HuggingFaceLM, asked: list[tuple[Record, Question]], path: Path
 ) -> None:
-    """Ask every question with every row that is not there yet."""
-    documents = list(graph.documents.values())
-    leaves = HWDAGIndex.from_documents(documents, method="evidence", reader=reader)
-    done = {(row["id"], row["row"]) for row in rows_of(path)}
+    """Walk for every question that is not there yet, and answer it in each way."""
+    done = {row["id"] for row in rows_of(path)}
     for record, question in asked:
-        for name, config in ROWS.items():
-            if (question.id, name) in done:
-                continue
-            index = leaves if name == "evidence" else graph
-            stream = index.stream(
-                question.text,
-                config=config,
-                scope=Scope(document_ids=[record.id]),
-                max_new_tokens=ANSWER_TOKENS,
-            )
-            text, steps = stream.answer.reply, stream.retrieval.steps
-            scores = retrieval_scores([step.node for step in steps], record, question)
-            row = {
-                "id": question.id,
-                "row": name,
-                "text": text,
-                "f1": f1(text, question.answers),
-                "touched": scores["paragraph_touched"],
-                "half": scores["paragraph_half"],
-                "tokens": stream.retrieval.context_tokens,
-                "tflops": stream.usage.tflops,
-                "stop": stream.retrieval.stop,
-                "levels": [step.node.level for step in steps],
-            }
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        if question.id in done:
+            continue
+        stream = graph.stream(
+            question.text,
+            config=SearchConfig(token_budget=BUDGET),
+            scope=Scope(document_ids=[record.id]),
+            max_new_tokens=ANSWER_TOKENS,
+        )
+        ways = {"same cache": stream, **read_again(reader, stream.retrieval)}
+        row = {"id": question.id, "question": question.text, "answers": question.answers}
+        for name, made in ways.items():
+            text = made.answer.reply
+            row[name] = {"text": text, "f1": f1(text, question.answers), **asdict(made.usage)}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def read_again(reader: HuggingFaceLM, retrieval: Retrieval) -> dict[str, AnswerStream]:
+    """The nodes of a walk read anew by section, and the sentences among them alone."""
+    streams = {}
+    for name, steps in {
+        "again": retrieval.steps,
+        "sentences": [step for step in retrieval.steps if step.node.level == 1],
+    }.items():
+        session = reader.session(
+            retrieval.question,
+            prompts=reader.card.prompts,
+            heads="all",
+            max_new_tokens=ANSWER_TOKENS,
+        )
+        read, shown, _ = read_by_section(session, steps, lambda: False)
+        again = replace(retrieval, steps=tuple(read), answerability=None)
+        found = Evidence(again, session, True, shown, retrieval.usage, read_by=reader.name)
+        streams[name] = AnswerStream(found, ANSWER_TOKENS)
+    return streams
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -182,19 +186,13 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A line per row: means, and the difference of F1 from `evidence`, over the same questions."""
-    of = {name: {r["id"]: r for r in rows if r["row"] == name} for name in ROWS}
-    ids = sorted(set.intersection(*(set(several) for several in of.values())))
-    lines = [f"{len(ids)} questions"]
-    for name, several in of.items():
-        scores = {
-            key: [several[i][key] for i in ids] for key in ("f1", "touched", "half", "tokens")
-        }
-        means = "  ".join(f"{key} {np.mean(values):.3f}" for key, values in scores.items())
-        points = np.mean([np.mean(np.array(several[i]["levels"]) > 1) for i in ids])
-        stops = dict(Counter(several[i]["stop"] for i in ids))
-        less = paired_bootstrap(scores["f1"], [of["evidence"][i]["f1"] for i in ids])
-        lines.append(f"{name:20} {means}  points {points:.2f}  {stops}  f1 {less}")
+    """A line per way: F1, TFLOPs, and the difference of F1 from the answer of the walk's own cache."""
+    lines = [f"{len(rows)} questions"]
+    for name in WAYS:
+        scores = [row[name]["f1"] for row in rows]
+        less = paired_bootstrap(scores, [row["same cache"]["f1"] for row in rows])
+        tflops = np.mean([row[name]["tflops"] for row in rows])
+        lines.append(f"{name:12} f1 {np.mean(scores):.3f}  tflops {tflops:.2f}  {less}")
     return "\n".join(lines)
 
 

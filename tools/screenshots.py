@@ -1,19 +1,21 @@
 """Take the pictures of README and docs: build an index, ask it, open the pages in a browser.
 
-    make screenshots
+    make screenshots READER=Qwen/Qwen2.5-1.5B-Instruct
 
+The reader writes the points of the graph and makes its edges; the answer is that of the default models.
 Needs the embedded models, the package playwright, and Chromium.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
-from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
+from hwdag import Document, HWDAGIndex
 from hwdag.text.files import read_documents
 
 ROOT = Path(__file__).parents[1]
@@ -23,13 +25,15 @@ QUESTION = "Who owned the quarry that the stone of the harbour came from?"
 
 def main() -> None:
     """Write the pictures of one answer, its parts, and the graph."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("reader", help="hub name or path of a model that can write points")
+    reader = parser.parse_args().reader
     documents = [d for d in read_documents([ROOT / "examples" / "town"]) if isinstance(d, Document)]
     documents = [Document(Path(d.id).stem, d.text, d.title) for d in documents]
     index = HWDAGIndex.from_documents(documents)
-    graph = BuildConfig(method="hwdag", points="extractive")
-    graphs = HWDAGIndex.from_documents(documents, config=graph)
+    graphs = HWDAGIndex.from_documents(documents, method="hwdag", reader=reader)
     for _ in range(2):  # the first loads the model, and its seconds are on the page
-        answer = index.answer(QUESTION, config=SearchConfig(token_budget=128))
+        answer = index.answer(QUESTION)
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as play, TemporaryDirectory() as folder:
         browser = play.chromium.launch(
