@@ -4,7 +4,8 @@
 
 The beginnings of development stories (FairytaleQA, QuALITY), cut at paragraphs, become graphs by the method
 "hwdag". A paragraph counts as covered if the edges of some point to its sentences weigh `COVERS`
-together. Goes on where it was; `--split train` is for choosing a prompt.
+together. Goes on where it was; `--split train` is for choosing a prompt. `--graphs runs/study/fairytaleqa/indexes`
+tells the same of the graphs that `hwdag eval` has built, except what was refused, which a graph does not say.
 """
 
 from __future__ import annotations
@@ -84,13 +85,19 @@ def measured(document: Document, index: HWDAGIndex) -> dict[str, object]:
 def main() -> None:
     """Run the study, then print its table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, help="hub name or path of the reader")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--model", help="hub name or path of the reader")
+    parser.add_argument("-o", "--output", type=Path, help="folder of the results")
+    parser.add_argument("--graphs", type=Path, help="folder of index files; nothing is built")
     parser.add_argument("--sets", default="fairytaleqa,quality")
     parser.add_argument("--split", default="dev")
     parser.add_argument("--documents", type=int, default=5, help="of each set")
     parser.add_argument("--words", type=int, default=1000, help="of each document")
     options = parser.parse_args()
+    if options.graphs:
+        print(of_graphs(options.graphs))
+        return
+    if not (options.model and options.output):
+        parser.error("--model and --output, or --graphs")
     options.output.mkdir(parents=True, exist_ok=True)
     name = f"{Path(options.model).name}-{options.split}"
     path = options.output / f"{name}.jsonl"
@@ -111,6 +118,23 @@ def main() -> None:
             with path.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(row, ensure_ascii=False) + "\n")
     print(table(rows))
+
+
+def of_graphs(folder: Path) -> str:
+    """Points, tokens of text per token of points, and covered paragraphs of the graphs with points."""
+    points, tokens, shares, levels = 0, np.zeros(2), [], 0
+    for file in sorted(folder.glob("*.hwdag")):
+        index = HWDAGIndex.load(file)
+        for name, graph in index.graphs.items():
+            if graph.height > 1:
+                points += len(graph.at_level(2))
+                tokens += [sum(graph.nodes[i].tokens for i in graph.at_level(h)) for h in (1, 2)]
+                shares.append(covered(graph, index.documents[name].text))
+                levels += graph.height > 2
+    return (
+        f"{len(shares)} graphs, {levels} with a third level: {points} points, {tokens[0]:.0f} tokens "
+        f"over {tokens[1]:.0f} ({tokens[0] / tokens[1]:.1f}:1), {np.mean(shares):.0%} of paragraphs covered"
+    )
 
 
 def rows_of(path: Path) -> list[dict]:
