@@ -74,10 +74,18 @@ def test_without_a_card_the_size_says_what_is_assumed():
     assert card.threshold == NEVER  # a p_yes that nobody measured ends no walk
 
 
-def test_the_default_reader_has_a_card():
-    [card] = [one.card for one in shipped_cards() if one.is_of(DEFAULT_MODEL)]
-    assert shipped_cards()[0].is_of(BASE_MODEL)
-    assert (card.writes, card.judges, card.attends) == (False, False, True)
+@pytest.mark.parametrize(
+    ("name", "writes"),
+    [
+        (DEFAULT_MODEL, False),
+        (BASE_MODEL, False),
+        ("Qwen/Qwen2.5-Coder-0.5B-Instruct", False),
+        ("Qwen/Qwen2.5-Coder-1.5B-Instruct", True),
+    ],
+)
+def test_a_measured_reader_has_a_card(name, writes):
+    [card] = [one.card for one in shipped_cards() if one.is_of(name)]
+    assert (card.writes, card.judges, card.attends) == (writes, False, True)
 
 
 def test_a_reader_that_does_not_judge_ends_no_walk():
