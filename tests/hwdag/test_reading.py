@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hwdag.config import NEVER, SearchConfig
 from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
-from hwdag.search.context import NEAR_BEST, Sections, by_section, with_headings
+from hwdag.search.context import FEW, NEAR_BEST, Sections, by_section, with_headings
 from hwdag.text.headings import searched_text
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node, Span
@@ -102,7 +102,8 @@ def test_attention_is_asked_for_sentences_without_their_headings(confidence):
 
 def test_a_small_reader_reads_what_is_near_the_best_and_the_rest_stays_a_step():
     first = "Clara Holm built the harbour of the town. The harbour has two walls of stone."
-    text = f"{first} Ferries sleep here all through the winter. Nobody swims at noon when it rains."
+    others = ("ferries", "gulls", "nets", "crates", "ropes")
+    text = f"{first} " + " ".join(f"Many {other} sleep here in winter." for other in others)
     models = {"reader": Noted(), "embedder": "hashing-64"}
     index = HWDAGIndex.from_documents([Document("one", text)], method="evidence", **models)
     question = "Who built the harbour?"
@@ -110,15 +111,25 @@ def test_a_small_reader_reads_what_is_near_the_best_and_the_rest_stays_a_step():
     steps = answer.retrieval.steps
     assert [step.node for step in steps] == [step.node for step in found.steps]
     least = NEAR_BEST * max(step.score for step in found.steps)
-    near = [step.node.text for step in steps if step.score >= least]
-    assert 0 < len(near) < len(steps)
+    is_read = [step.score >= least for step in steps]
+    near = [step.node.text for step, read in zip(steps, is_read, strict=True) if read]
+    assert 0 < len(near) < len(steps) > FEW
     assert {*index.reader.read} == {*near} == {one.text for one in answer.attended}
-    assert [step.relevance is not None for step in steps] == [s.score >= least for s in steps]
+    assert [step.relevance is not None for step in steps] == is_read
     session = index.reader.sessions[-1]
     assert answer.retrieval.context_tokens == sum(session.costs(index.reader.read))
     sent = []
     index.answer(question, answerer=lambda prompt: sent.append(prompt) or "")
     assert all(step.node.text in sent[0] for step in steps)
+
+
+def test_a_small_reader_reads_everything_where_there_is_little():
+    text = "The harbour has stone. The ferry sleeps in winter. Nobody swims at noon when it rains."
+    models = {"reader": Noted(), "embedder": "hashing-64"}
+    index = HWDAGIndex.from_documents([Document("one", text)], method="evidence", **models)
+    steps = index.answer("Which stone has the harbour?").retrieval.steps
+    assert min(step.score for step in steps) < NEAR_BEST * max(step.score for step in steps)
+    assert {*index.reader.read} == {step.node.text for step in steps}
 
 
 @given(NODES)

@@ -11,11 +11,15 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("code", EXAMPLES, ids=["core", "llama-index", "langchain"])
-def test_the_examples_of_the_readme_run(code, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    list(zip(EXAMPLES, ["the Sorensen family\n", "Clara Holm", "Clara Holm"], strict=True)),
+    ids=["core", "llama-index", "langchain"],
+)
+def test_the_examples_of_the_readme_run_and_answer(code, answer, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
-    assert capsys.readouterr().out.strip()
+    assert answer in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

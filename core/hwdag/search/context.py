@@ -24,6 +24,9 @@ NEAR_BEST = 0.45
 """A reader that is not capable is shown only nodes whose score is at least this share of the best: it takes
 its answer from whatever it reads last (`docs/evaluation.md`)."""
 
+FEW = 5
+"""So many nodes, or fewer, are all shown: a second hop scores far below the first where there is little else."""
+
 READ_TOGETHER = 1024
 """Tokens of a forward, at least, where nodes are read for an answer alone: one forward over everything
 could not be interrupted."""
@@ -199,9 +202,9 @@ def read_by_section(
 
 
 def near_best(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps whose score, when they were chosen, is at least `NEAR_BEST` of the highest one."""
+    """Return the steps of at least `NEAR_BEST` of the highest score, each when it was chosen; all of a `FEW`."""
     least = NEAR_BEST * max((step.score for step in steps), default=0.0)
-    return [step for step in steps if step.score >= least]
+    return [step for step in steps if step.score >= least or len(steps) <= FEW]
 
 
 def put_back(
