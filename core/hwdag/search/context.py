@@ -25,7 +25,7 @@ NEAR_BEST = 0.45
 its answer from whatever it reads last (`docs/evaluation.md`)."""
 
 FEW = 5
-"""So many nodes, or fewer, are all shown: a second hop scores far below the first where there is little else."""
+"""Up to this many nodes are all shown: among so few, a second hop scores far below the first."""
 
 READ_TOGETHER = 1024
 """Tokens of a forward, at least, where nodes are read for an answer alone: one forward over everything
@@ -202,9 +202,14 @@ def read_by_section(
 
 
 def near_best(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps of at least `NEAR_BEST` of the highest score, each when it was chosen; all of a `FEW`."""
-    least = NEAR_BEST * max((step.score for step in steps), default=0.0)
-    return [step for step in steps if step.score >= least or len(steps) <= FEW]
+    """Return the steps whose score, when they were chosen, is at least `NEAR_BEST` of the highest one.
+
+    If there are no more than `FEW`, return all of them.
+    """
+    if len(steps) <= FEW:
+        return list(steps)
+    least = NEAR_BEST * max(step.score for step in steps)
+    return [step for step in steps if step.score >= least]
 
 
 def put_back(
