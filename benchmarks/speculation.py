@@ -36,7 +36,7 @@ WALKS = {
     ),
     "evidence, p_yes": SearchConfig(method="evidence", confidence=0.999),
 }
-TOGETHER = session.MOST_SLOTS
+TOGETHER = session.MOST_TOGETHER
 
 
 def main() -> None:
@@ -74,11 +74,11 @@ def main() -> None:
 @contextmanager
 def reading(together: int) -> Iterator[None]:
     """Read at most so many nodes in a forward."""
-    session.MOST_SLOTS = together
+    session.MOST_TOGETHER = together
     try:
         yield
     finally:
-        session.MOST_SLOTS = TOGETHER
+        session.MOST_TOGETHER = TOGETHER
 
 
 @contextmanager

@@ -52,7 +52,7 @@ from hwdag_lab.eval.text_metrics import f1
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
 WORDS, LEAST_QUESTIONS = (800, 2200), 15
 AT_ONCE = 10  # windows that are written together
-BUDGET, ANSWER_TOKENS = 512, 32
+ANSWER_TOKENS = 32
 WAYS = ("same cache", "again", "sentences")
 
 
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--split", default="dev", choices=("dev", "train"))
     parser.add_argument("--stories", type=int, default=10)
     parser.add_argument("--limit", type=int, default=100, help="questions")
+    parser.add_argument("--budget", type=int, default=1024, help="node tokens")
     parser.add_argument("what", choices=("again", "down"))
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -75,8 +76,8 @@ def main() -> None:
     if options.what == "down":
         passed_down(graph, asked[: options.limit])
         return
-    path = options.output / f"{options.split}.jsonl"
-    answer_all(graph, reader, asked[: options.limit], path)
+    path = options.output / f"{options.split}-{options.budget}.jsonl"
+    answer_all(graph, reader, options.budget, asked[: options.limit], path)
     print(table(rows_of(path)))
 
 
@@ -137,7 +138,11 @@ def write_together(reader: HuggingFaceLM, calls: CallCache, prompts: dict[str, i
 
 
 def answer_all(
-    graph: HWDAGIndex, reader: HuggingFaceLM, asked: list[tuple[Record, Question]], path: Path
+    graph: HWDAGIndex,
+    reader: HuggingFaceLM,
+    budget: int,
+    asked: list[tuple[Record, Question]],
+    path: Path,
 ) -> None:
     """Walk for every question that is not there yet, and answer it in each way."""
     done = {row["id"] for row in rows_of(path)}
@@ -146,7 +151,7 @@ def answer_all(
             continue
         stream = graph.stream(
             question.text,
-            config=SearchConfig(token_budget=BUDGET),
+            config=SearchConfig(token_budget=budget),
             scope=Scope(document_ids=[record.id]),
             max_new_tokens=ANSWER_TOKENS,
         )

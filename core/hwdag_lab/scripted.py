@@ -265,9 +265,14 @@ class ScriptedSession:
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe; raises `InputError` if they exceed `room`."""
         self._lm.charge(0, reads=1)
-        return self._read(texts)
+        return self._probed(self._append(texts))
 
-    def _read(self, texts: Sequence[str]) -> Reading:
+    def append(self, texts: Sequence[str]) -> Floats:
+        """Append nodes; raises `InputError` if they exceed `room`."""
+        self._lm.charge(0, reads=1)
+        return self._append(texts)
+
+    def _append(self, texts: Sequence[str]) -> Floats:
         cost = sum(map(self.cost, texts))
         if cost > self._room:
             raise InputError(
@@ -277,24 +282,26 @@ class ScriptedSession:
         self._room -= cost
         self.charge(cost)
         self.texts += texts
-        attention = np.array([attention_between(text, self.question) for text in texts])
+        return np.array([attention_between(text, self.question) for text in texts])
+
+    def _probed(self, attention: Floats) -> Reading:
         script = self._lm._p_yes
         if callable(script):
             return Reading(attention, script(self.question, list(self.texts)))
         self._probes += 1
         return Reading(attention, float(script[min(self._probes, len(script)) - 1]))
 
-    most_slots = 8
+    most_together = 8
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """Append nodes one by one, in one forward."""
         self._lm.charge(0, reads=1)
-        return [self._read([text]) for text in texts]
+        return [self._probed(self._append([text])) for text in texts]
 
     def forget(self, count: int) -> None:
         """Remove the last nodes; their cost stays counted."""
         kept = len(self.texts) - count
-        self._probes -= count
+        self._probes = max(0, self._probes - count)
         self._room += sum(map(self.cost, self.texts[kept:]))
         del self.texts[kept:]
 

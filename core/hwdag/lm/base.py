@@ -131,8 +131,11 @@ class WalkSession(Session, Protocol):
         """Tokens that appending each of these texts as a node would take: `cost` of many at once."""
 
     @property
-    def most_slots(self) -> int:
-        """Nodes that `read_each` takes at a time."""
+    def most_together(self) -> int:
+        """Nodes of a forward from which the last ones can be taken back; `read_each` takes no more."""
+
+    def append(self, texts: Sequence[str]) -> Floats:
+        """Append nodes in one forward without a probe; their attention is as `read` tells it, (nodes,)."""
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """Append nodes and probe behind each: what `read` tells of them one by one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from hwdag.lm.tokens import Range
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
 
-MOST_SLOTS = 8  # of a forward
+MOST_TOGETHER = 8  # nodes of a forward that a walk may not come to
 
 
 class KVSession:
@@ -80,20 +81,27 @@ class KVSession:
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot, in one forward; the slot is cropped again."""
-        found = self._append(texts, each=False)
+        found = self._append(texts, slots="last")
         return self._reading(found.attention[:, 0], found.logits[-1])
 
+    def append(self, texts: Sequence[str]) -> Floats:
+        """Append nodes in one forward without a probe; their attention is as `read` tells it, (nodes,)."""
+        attention = self._append(texts, slots="none").attention[:, 0]
+        if not np.isfinite(attention).all():
+            raise self._not_a_number(attention)
+        return attention
+
     @property
-    def most_slots(self) -> int:
-        """Nodes that `read_each` reads in one forward; 1 where a slot cannot be seen apart."""
-        return 1 if self._is_hybrid else MOST_SLOTS
+    def most_together(self) -> int:
+        """Nodes of a forward from which the last ones can be taken back; 1 where a cache cannot be cropped."""
+        return 1 if self._is_hybrid else MOST_TOGETHER
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """Append nodes and probe behind each, in one forward: what `read` tells one by one.
 
-        For at most `most_slots` nodes.
+        For at most `most_together` nodes.
         """
-        found = self._append(texts, each=True)
+        found = self._append(texts, slots="each")
         return list(map(self._reading, found.attention, found.logits))
 
     def forget(self, count: int) -> None:
@@ -102,8 +110,8 @@ class KVSession:
             self._cache.crop(self._nodes[-count][1] - self.cached_tokens)
             del self._nodes[-count:]
 
-    def _append(self, texts: Sequence[str], *, each: bool) -> Forward:
-        """Append nodes, with the answer slot behind the last or behind each; slots are cropped."""
+    def _append(self, texts: Sequence[str], *, slots: Literal["none", "last", "each"]) -> Forward:
+        """Append nodes; answer slots are cropped."""
         ids, rows, starts, ends = list(self._pending), list[Range](), list[int](), list[int]()
         for text in texts:
             node, (start, end) = self._layout.node(text)
@@ -111,13 +119,15 @@ class KVSession:
             rows.append((len(ids) + start, len(ids) + end))
             ids += node
             ends.append(len(ids))
-        slots = tuple(ends) if each else (len(ids),)
+        at = {"none": (), "last": (len(ids),), "each": tuple(ends)}[slots]
         request = SpanRequest(rows, [self._layout.question]) if rows else None
-        if self._is_hybrid:
+        if not at:
+            found = self._forward(ids, request)
+        elif self._is_hybrid:
             found = self._append_then_probe(ids, request)
         else:
-            found = self._forward([*ids, *self._layout.slot * len(slots)], request, slots=slots)
-            self._cache.crop(-len(self._layout.slot) * len(slots))
+            found = self._forward([*ids, *self._layout.slot * len(at)], request, slots=at)
+            self._cache.crop(-len(self._layout.slot) * len(at))
         self._pending = []
         self._nodes += zip(texts, starts, strict=True)
         return found
@@ -135,13 +145,16 @@ class KVSession:
         yes, no = logits[self._layout.yes].logsumexp(0), logits[self._layout.no].logsumexp(0)
         reading = Reading(attention, float(torch.sigmoid(yes - no)))
         if not np.isfinite([*reading.attention, reading.p_yes]).all():
-            raise ModelError(
-                f"{self._engine.name} in {self._engine.model.dtype} computed {reading}, which is not "
-                "a number; half precision overflows in some models: load it with "
-                'dtype="bfloat16" or "float32" (or OMP_THREAD_LIMIT allows fewer threads than torch '
-                "uses: unset it)"
-            )
+            raise self._not_a_number(reading)
         return reading
+
+    def _not_a_number(self, seen: object) -> ModelError:
+        return ModelError(
+            f"{self._engine.name} in {self._engine.model.dtype} computed {seen}, which is not "
+            "a number; half precision overflows in some models: load it with "
+            'dtype="bfloat16" or "float32" (or OMP_THREAD_LIMIT allows fewer threads than torch '
+            "uses: unset it)"
+        )
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()

@@ -1,8 +1,8 @@
 """What a reader is shown of the nodes that were found, and the tokens that it takes.
 
-A sentence taken out of its section has lost what it is about. Where nodes are read as they are visited,
-each comes with its heading. Where they are read together (ours), those of a section come together, in
-the order of the document, with the heading once.
+A sentence taken out of its section has lost what it is about. So the heading stands before a node (ours),
+unless the one before it stands under the same. Nodes that are read together come by section, in the
+order of the document; nodes that are read as they are visited, in the order of the visits.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Budget:
     """Tokens that nodes may take, `limit` in all; fetches each node and counts each text once.
 
     `count` counts the tokens of texts as nodes; with `counted` it has counted those of the nodes
-    already (`Node.line_tokens`). Nodes are counted behind their headings, or as they are read
-    `by_section`. Points may take the `points_share` of it, and the point that exceeds that.
+    already (`Node.line_tokens`). Nodes are counted as they are read: in the order in which they are
+    taken, or `by_section`. Points may take the `points_share` of it, and the point that exceeds that.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Budget:
         self._nodes: dict[int, Node] = {}
         self._counted: dict[str, int] = {}
         self._sections = Sections(self._tokens_of) if by_section else None
+        self._last: Node | None = None  # whose heading a reader has before it
         self.limit = limit
         self.tokens = 0
         self._room_for_points = limit * points_share
@@ -91,14 +92,22 @@ class Budget:
 
     def costs(self, indices: Sequence[int]) -> list[int]:
         """Tokens that each of these nodes would take, at most."""
-        shown = searched_text if self._sections is None else self._sections.text
-        return self._counts(list(map(shown, self.fetch(indices))))
+        return self._counts(list(map(self.text, self.fetch(indices))))
+
+    def text(self, node: Node) -> str:
+        """What a reader is shown of the node that is taken next."""
+        return read_after(self._last, node) if self._sections is None else self._sections.text(node)
+
+    def texts(self, indices: Sequence[int]) -> list[str]:
+        """What a reader is shown of nodes that are taken one after the other, not by section."""
+        return with_headings(self.fetch(indices), self._last)
 
     def take(self, index: int) -> Node:
         """Count a node in."""
         [node] = self.fetch([index])
         sections = self._sections
-        cost = self._tokens_of(searched_text(node)) if sections is None else sections.add(node)
+        cost = self._tokens_of(self.text(node)) if sections is None else sections.add(node)
+        self._last = under_heading(self._last, node)
         self.tokens += cost
         if node.level > 1:
             self._room_for_points -= cost
@@ -164,8 +173,9 @@ def read_until_enough(
     be one by one. Nodes behind the last one needed are cropped.
     """
     read: list[Step] = []
-    while not progress.reason and (part := steps[len(read) : len(read) + session.most_slots]):
-        readings = session.read_each([searched_text(step.node) for step in part])
+    while not progress.reason and (part := steps[len(read) : len(read) + session.most_together]):
+        texts = with_headings([step.node for step in (*read, *part)])[len(read) :]
+        readings = session.read_each(texts)
         for i, (step, reading) in enumerate(zip(part, readings, strict=True), 1):
             relevance = step.position * float(reading.attention[0])
             read.append(replace(step, relevance=relevance, p_yes=reading.p_yes))
@@ -249,15 +259,30 @@ def sections_of(nodes: Sequence[Node]) -> list[list[int]]:
     return [sorted(section, key=lambda i: _start(nodes[i])) for section in sections.values()]
 
 
-def with_headings(nodes: Sequence[Node]) -> list[str]:
-    """Return the texts of nodes, behind the heading where the one before stands under another."""
-    return [read_after(last, node) for last, node in zip([None, *nodes], nodes, strict=False)]
+def with_headings(nodes: Sequence[Node], last: Node | None = None) -> list[str]:
+    """Return the texts of nodes, behind the heading where the one before stands under another.
+
+    The `last` was read before them.
+    """
+    texts = []
+    for node in nodes:
+        texts.append(read_after(last, node))
+        last = under_heading(last, node)
+    return texts
 
 
 def read_after(last: Node | None, node: Node) -> str:
     """Return the text of a node, behind its heading unless `last` stands under the same."""
     is_same = last is not None and _section_of(last) == _section_of(node)
     return node.text if is_same else searched_text(node)
+
+
+def under_heading(last: Node | None, node: Node) -> Node | None:
+    """Return which of two nodes that are read one after the other leaves its heading before the reader.
+
+    A text that a model wrote has none.
+    """
+    return last if node.origin == "generated" else node
 
 
 class Sections:

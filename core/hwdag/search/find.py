@@ -20,6 +20,7 @@ from hwdag.search.context import (
     put_back,
     read_by_section,
     read_until_enough,
+    with_headings,
 )
 from hwdag.search.conversation import History, on_topic, topic
 from hwdag.search.corpus import Corpus
@@ -30,7 +31,6 @@ from hwdag.search.progress import Interruption, ProgressControl
 from hwdag.search.select import select
 from hwdag.search.similarity import Similarity
 from hwdag.search.walk import initial_set, walk
-from hwdag.text.headings import searched_text
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import OnStep, Retrieval, Step
 
@@ -107,7 +107,7 @@ def find(
         if query.for_answer:
             steps, shown, unread = _read(session, query, steps)
     if plan.walks:
-        shown = list(enumerate(searched_text(step.node) for step in steps))
+        shown = list(enumerate(with_headings([step.node for step in steps])))
     notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")

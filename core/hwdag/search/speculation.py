@@ -2,21 +2,28 @@
 
 The greedy order of a walk can often be foreseen. Nodes are laid out as `[c1 .. cm][slot1 .. slotm]`;
 slot k sees the cache, c1 .. ck and itself, at the positions that it would have alone. So each node has
-the attention and the p_yes of a forward of its own, and the walk visits the same nodes. Nodes that it
-does not come to in this order are cropped.
+the attention and the p_yes of a forward of its own, and the walk visits the same nodes. Without probes
+there are no slots. Nodes that the walk does not come to in this order are cropped.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from itertools import accumulate
+from typing import NamedTuple
 
-from hwdag.lm.base import Reading, WalkSession
+from hwdag.lm.base import WalkSession
 from hwdag.search.context import Budget
 from hwdag.search.frontier import Frontier
-from hwdag.text.headings import searched_text
 
 FIRST_TRY = 2  # nodes of the first forward
+
+
+class Read(NamedTuple):
+    """The mean attention of a node to the question, and p_yes behind it where that was probed."""
+
+    attention: float
+    p_yes: float | None
 
 
 class Speculation:
@@ -26,21 +33,24 @@ class Speculation:
     did. `end` leaves the session with the nodes that were read.
     """
 
-    def __init__(self, session: WalkSession, frontier: Frontier, budget: Budget) -> None:
+    def __init__(
+        self, session: WalkSession, frontier: Frontier, budget: Budget, *, probes: bool
+    ) -> None:
         self._session, self._frontier, self._budget = session, frontier, budget
-        self._ahead: deque[tuple[str, Reading]] = deque()  # in the cache, but not read yet
+        self._probes = probes
+        self._ahead: deque[tuple[str, Read]] = deque()  # in the cache, but not read yet
         self._guesses: list[int] = []
         self._hits = 0  # of the last forward
         self._expected: str | None = None  # the best guess, where it was not worth a forward
-        self._most = session.most_slots
+        self._most = session.most_together
         self._together = min(FIRST_TRY, self._most)  # nodes of the next forward
 
     def guess(self, index: int) -> None:
         """Note what may follow a node, before its visit changes the scores: the next best ones."""
         self._guesses = self._frontier.passed_over(index, self._most)
 
-    def read(self, text: str) -> Reading:
-        """Read the node whose followers were guessed."""
+    def read(self, text: str) -> Read:
+        """Read the node whose followers were guessed, as `text`; it was taken from the budget."""
         if self._ahead and self._ahead[0][0] == text:
             self._hits += 1
             return self._ahead.popleft()[1]
@@ -49,7 +59,7 @@ class Speculation:
         guesses = self._fitting(max(1, self._together - 1))
         self._expected = guesses[0] if guesses else None
         texts = [text, *guesses[: self._together - 1]]
-        first, *rest = self._session.read_each(texts)
+        first, *rest = self._read(texts)
         self._ahead = deque(zip(texts[1:], rest, strict=True))
         self._hits = 0
         return first
@@ -58,6 +68,12 @@ class Speculation:
         """Crop what was foreseen and did not come."""
         self._session.forget(len(self._ahead))
         self._ahead.clear()
+
+    def _read(self, texts: list[str]) -> list[Read]:
+        if not self._probes:
+            return [Read(mean, None) for mean in self._session.append(texts).tolist()]
+        readings = self._session.read_each(texts)
+        return [Read(float(reading.attention[0]), reading.p_yes) for reading in readings]
 
     def _adapt(self, text: str) -> None:
         if self._ahead:
@@ -68,6 +84,6 @@ class Speculation:
     def _fitting(self, count: int) -> list[str]:
         """The texts of the first guesses, as far as they fit into the budget together."""
         guesses, room = self._guesses[:count], self._budget.room
-        costs = accumulate(self._budget.costs(guesses))
-        nodes = self._budget.fetch(guesses)
-        return [searched_text(n) for n, cost in zip(nodes, costs, strict=True) if cost <= room]
+        texts = self._budget.texts(guesses)
+        costs = accumulate(self._session.costs(texts))
+        return [text for text, cost in zip(texts, costs, strict=True) if cost <= room]

@@ -1,9 +1,9 @@
 """Walk the graph with a model: read, ask "enough?", pass relevance on, take the best node, repeat.
 
 GARLIC 3.2, PECAN 3.2 and App. A.2, B, C. `[node][answer slot]` in a forward gives the node's relevance
-to the question and p_yes; then the slot is cropped from the cache. A forward has more nodes where the
-next ones can be foreseen (`hwdag.search.speculation`). Relations: `hwdag.search.select` chooses without
-a model.
+to the question and p_yes; then the slot is cropped from the cache. Where p_yes ends no walk there is no
+slot. A forward has more nodes where the next ones can be foreseen (`hwdag.search.speculation`).
+Relations: `hwdag.search.select` chooses without a model.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hwdag.arrays import Indices
-from hwdag.lm.base import Reading, WalkSession
-from hwdag.search.context import FIRST_POSITION, Budget, choice, visited
+from hwdag.lm.base import WalkSession
+from hwdag.search.context import FIRST_POSITION, Budget, choice, visited, with_headings
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.progress import ProgressControl
 from hwdag.search.speculation import Speculation
-from hwdag.text.headings import searched_text
 from hwdag.types import OnStep, Step
 
 FETCHED_AT_ONCE = 32  # nodes of the initial set
@@ -37,25 +36,31 @@ def walk(
     node fits into the budget, or none is left.
     """
     steps: list[Step] = []
-    speculation = Speculation(session, frontier, budget)
+    speculation = Speculation(session, frontier, budget, probes=progress.steers)
 
-    def take(indices: Sequence[int], new: Sequence[Step], reading: Reading) -> None:
-        for index, step, attention in zip(indices, new, reading.attention, strict=True):
-            relevance = step.position * float(attention)  # r of PECAN App. C
-            frontier.pass_on(index, relevance)
-            p_yes = reading.p_yes if step is new[-1] else None
-            steps.append(replace(step, relevance=relevance, p_yes=p_yes))
-            progress.take(steps[-1])
-            on_step(steps[-1])
+    def take(index: int, step: Step, attention: float, p_yes: float | None) -> None:
+        relevance = step.position * attention  # r of PECAN App. C
+        frontier.pass_on(index, relevance)
+        steps.append(replace(step, relevance=relevance, p_yes=p_yes))
+        progress.take(steps[-1])
+        on_step(steps[-1])
 
     if initial and not progress.reason:
-        first = enumerate(initial, FIRST_POSITION)
-        new = [_initial(frontier, budget, index, position) for position, index in first]
-        take(initial, new, session.read([searched_text(step.node) for step in new]))
+        places = enumerate(initial, FIRST_POSITION)
+        new = [_initial(frontier, budget, first, position) for position, first in places]
+        texts, p_yes = with_headings([step.node for step in new]), None
+        if progress.steers:
+            reading = session.read(texts)
+            attention, p_yes = reading.attention, reading.p_yes
+        else:
+            attention = session.append(texts)
+        for first, step, mean in zip(initial, new, attention.tolist(), strict=True):
+            take(first, step, mean, p_yes if step is new[-1] else None)
     while not progress.reason and (index := frontier.best(budget.costs, budget.room)) is not None:
         speculation.guess(index)
+        text = budget.text(*budget.fetch([index]))
         step = choice(frontier, budget, index, len(steps) + FIRST_POSITION)
-        take([index], [step], speculation.read(searched_text(step.node)))
+        take(index, step, *speculation.read(text))
     speculation.end()
     return steps
 
