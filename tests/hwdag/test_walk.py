@@ -16,7 +16,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
 from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.context import READ_TOGETHER
+from hwdag.search.context import READ_TOGETHER, by_section, with_headings
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
 from hwdag.search.similarity import Similarity
@@ -313,6 +313,43 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     assert unread.usage.tokens == 0 and not any(step.relevance for step in unread.steps)
     assert unread.context_tokens == walked.retrieval.context_tokens
     assert unread.best(3) == unread.steps[:3]
+
+
+@pytest.mark.slow
+def test_what_a_walk_along_edges_read_is_read_again_by_section_before_its_answer():
+    """The same walk; the answer is that of a fresh cache that reads the nodes by section. A walk that was
+    interrupted is answered from its own cache, in the order of the visits."""
+    rng, lm = np.random.default_rng(4), HuggingFaceLM(model(), tokenizer())
+    graph = headed(rng, random_graph(rng, chunks=12, levels=2))
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+
+    def asked(**options):
+        return search(graph, vectors, query, lm, SearchConfig(token_budget=600), **options)
+
+    unread, read = asked(for_answer=False), asked()
+    assert unread.retrieval.steps == read.retrieval.steps
+    nodes = [step.node for step in read.retrieval.steps]
+    in_order, visits = by_section(nodes), list(enumerate(with_headings(nodes)))
+    assert read.shown == in_order != visits
+    assert read.retrieval.usage.tokens == unread.retrieval.usage.tokens + read.session.usage.tokens
+    assert answered_from(lm, in_order) == decoded(read) != answered_from(lm, visits)
+    assert read.retrieval.context_tokens <= unread.retrieval.context_tokens <= 600
+
+    late = threading.Event()
+    ended = asked(interruption=Interruption(late), on_step=lambda step: late.set())
+    assert ended.shown == visits[: len(ended.retrieval.steps)]
+
+
+def answered_from(lm, shown):
+    """What is decoded behind these texts."""
+    session = lm.session(QUESTION, prompts=SearchPrompts(), heads="auto", max_new_tokens=64)
+    session.read([text for _, text in shown])
+    return "".join(session.decode(enough=True, max_new_tokens=8))
+
+
+def decoded(found):
+    """What is decoded from the cache of a search."""
+    return "".join(found.session.decode(enough=found.says_yes, max_new_tokens=8))
 
 
 def headed(rng, graph):
