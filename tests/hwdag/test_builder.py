@@ -28,6 +28,7 @@ from hwdag.lm.base import Replay
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.writers import CallableWriter
+from hwdag.text.copies import grounded
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
@@ -366,6 +367,27 @@ def test_copies_are_refused_and_counted():
     points = [node.text for node in result.graph.nodes if node.level > 1]
     assert points == ["Anna sailed a red boat home."]
     assert result.replies == Replies(refused=5, too_long=1)
+
+
+@pytest.mark.parametrize(
+    ("point", "is_kept"),
+    [
+        ("Ada owned the mill from 1788 on.", True),
+        ("The wheel was older than 1788.", True),  # the sentence before has the year
+        ("Ada founded the mill in 1861.", False),
+        ("Ada owned the mill in 1999.", False),
+        ("Ada's mill had 11 men.", True),  # in the text it may be a word
+        ("The mill is in a report of 1850.", True),
+    ],
+)
+def test_a_point_with_the_year_of_another_sentence_is_refused(point, is_kept):
+    texts = [
+        "Ada bought the mill in 1788.",
+        "She kept the wheel.",
+        "Her brother went to Spain in 1861.",
+        "He came back with grass.",
+    ]
+    assert grounded([point], texts, "Report of 1850") == [point] * is_kept
 
 
 @pytest.mark.parametrize(("method", "asked"), [("hwdag", "condense"), ("garlic", "write")])

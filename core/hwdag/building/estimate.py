@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from hwdag.building.levels import MAX_LEVELS, GraphBuilder
-from hwdag.building.windows import LEAST_TOKENS, TOKENS_PER_POINT
+from hwdag.building.windows import LEAST_TOKENS
 from hwdag.lm.base import Timed
 from hwdag.types import Document
 
@@ -90,9 +90,11 @@ def _windows(builder: GraphBuilder, document: Document) -> Iterator[tuple[int, i
     overhead = reader.template_tokens + sum(
         reader.count_tokens(list(plan.prompt.cut(plan.language)))
     )
+    is_paper = builder.config.rules.is_paper
+    if not is_paper and tokens < LEAST_TOKENS:
+        return
     for height in range(2, MAX_LEVELS + 1):
-        least = LEAST_TOKENS if height == 2 else TOKENS_PER_POINT
-        if not builder.config.rules.is_paper and tokens < least:
+        if len(windows) == 1 and height > 2 and not is_paper:
             return
         replies = [min(plan.points_tokens, ceil(REPLY_SHARE * window)) for window in windows]
         yield from (

@@ -16,7 +16,7 @@ import numpy as np
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import Point, Replies, make_points
-from hwdag.building.windows import LEAST_TOKENS, TOKENS_PER_POINT, Window, WindowPlan, windows_of
+from hwdag.building.windows import LEAST_TOKENS, Window, WindowPlan, windows_of
 from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
@@ -116,6 +116,8 @@ class GraphBuilder:
         height = 2
         while self._pays(level, height):
             windows = windows_of(level, outline, self.plan, self.reader)
+            if len(windows) == 1 and height > 2 and not self.config.rules.is_paper:
+                break  # a search rates so few points one by one
             made, counts = self._points(height, windows, reporter, calls)
             # why not at level 2: there it would cost the text all its points
             failed = max(counts.fallbacks, counts.too_long)
@@ -160,12 +162,11 @@ class GraphBuilder:
         return _tokens(level), [window.tokens for _, window in windows]
 
     def _pays(self, level: Sequence[Node], height: int) -> bool:
-        """Whether a level is to be built above this one."""
+        """Whether points are to be written above this level."""
         rules = self.config.rules
         if not rules.has_points or height > MAX_LEVELS:
             return False
-        least = LEAST_TOKENS if height == 2 else TOKENS_PER_POINT
-        return rules.is_paper or _tokens(level) >= least
+        return rules.is_paper or height > 2 or _tokens(level) >= LEAST_TOKENS
 
     def _is_too_long(self, points: Sequence[Sequence[Point]], level: Sequence[Node]) -> bool:
         """Whether points say no more briefly what the level below them says."""

@@ -1,6 +1,6 @@
 """Information Points of windows: written by an LM, or picked from the text.
 
-Ours, not the papers': a point that copies the text is refused. A reply without a point costs one bounded
+Ours, not the papers': a point that copies the text, or moves a year, is refused. A reply without a point costs one bounded
 retry. If nothing usable comes, the window falls back to extraction; both are counted in the report and
 the node says `extractive`. Every reply is kept at once, and an error of the writer names the writer.
 """
@@ -21,7 +21,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Finished, is_text, key_of, picks_of
-from hwdag.text.copies import originals
+from hwdag.text.copies import grounded, originals
 from hwdag.text.points import parse_points
 from hwdag.text.sentences import ends_sentence
 from hwdag.trace.bars import Advance
@@ -137,7 +137,8 @@ def _points_in(
     complete = texts[:-1] if is_cut else texts
     # why first: to compare points with each other takes their number squared
     complete = fitting(complete, reader, plan.points_tokens)
-    kept = originals(complete, [part.text for part in window.parts])
+    shown = [part.text for part in window.parts]
+    kept = grounded(originals(complete, shown), shown, " ".join(window.leads))
     counts = Replies(
         refused=len(complete) - len(kept),
         too_long=int(length >= CUT_SHARE * share),

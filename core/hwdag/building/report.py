@@ -27,7 +27,8 @@ class BuildReport:
         nodes: nodes made.
         retries: windows whose first reply held no point.
         fallbacks: windows without a usable point in any reply; their points are extractive.
-        refused: written points that copied their window, or another point, and were left out.
+        refused: written points that were left out (`hwdag.text.copies`): copies of their window or of
+            another point, and those whose years belong to another sentence.
         too_long: replies that took all the tokens that points may take of their window.
         reused: calls of a model that an earlier run, or an earlier version of a document, had
             finished: replies, replayed windows, extractions and batches of embeddings.
@@ -72,7 +73,7 @@ class BuildReport:
             )
         if self.refused or self.too_long:
             lines.append(
-                f"{self.refused} copied points were refused, {self.too_long} replies took all the "
+                f"{self.refused} copied or misdated points were refused, {self.too_long} replies took all the "
                 "tokens that they may take"
             )
         if self.stopped:

@@ -20,10 +20,14 @@ none for most sentences (ours; `benchmarks/points.py`)."""
 
 
 class CopyBlock(LogitsProcessor):
-    """Leaves out each word that would be token `longest` + 1 of a run of the row that it continues."""
+    """Leaves out each word that would be token `longest` + 1 of a run of the row that it continues.
+
+    So that it is not written without the space before it, a letter of any other word is left out, too,
+    unless a space stands before it. For greedy decoding.
+    """
 
     def __init__(self, codec: Codec, rows: Sequence[list[int]], longest: int) -> None:
-        self._longest = longest
+        self._codec, self._longest = codec, longest
         self._next: list[dict[tuple[int, ...], set[int]]] = []
         begins_word = {token: codec.begins_word(token) for token in set().union(*rows)}
         for row in rows:
@@ -38,4 +42,8 @@ class CopyBlock(LogitsProcessor):
         for i, ids in enumerate(input_ids.tolist()):
             if blocked := self._next[i].get(tuple(ids[len(ids) - self._longest :])):
                 scores[i, list(blocked)] = -torch.inf
+                best = int(scores[i].argmax())
+                while self._codec.goes_on_with_word(best) and scores[i, best].isfinite():
+                    scores[i, best] = -torch.inf
+                    best = int(scores[i].argmax())
         return scores

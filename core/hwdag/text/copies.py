@@ -1,6 +1,7 @@
-"""Which Information Points say nothing new: copies of the text, and of each other (ours).
+"""Which Information Points are worth a node (ours): no copies, and no number that the text has elsewhere.
 
-A point that repeats a sentence costs a node and an edge, and condenses nothing.
+A point that repeats a sentence costs a node and an edge, and condenses nothing. A small writer moves years
+from one sentence to another, and a reader believes them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hwdag.text.words import words
+from hwdag.text.words import content_words, words
 
 NEAR_COPY = 0.85
 """A point is the near-duplicate of a text with which it shares this part of the words of the longer.
@@ -32,6 +33,32 @@ def originals(points: Iterable[str], texts: Sequence[str]) -> list[str]:
         known.append(counted)
         kept.append(point)
     return kept
+
+
+LONG_NUMBER = 3
+"""Digits of a number that is checked, such as a year; a shorter one may be a word in the text ("eleven")."""
+
+
+def grounded(points: Iterable[str], texts: Sequence[str], heading: str = "") -> list[str]:
+    """Keep the points whose long numbers stand beside another content word of theirs, in order.
+
+    Beside: in one of `texts` that has the number, or the one before or after it. What the `heading` has
+    holds for all of them.
+    """
+    given = set(words(heading))
+    said = [set(content_words(text)) for text in texts]
+    around = [set().union(*said[max(0, i - 1) : i + 2]) for i in range(len(said))]
+
+    def is_grounded(point: str) -> bool:
+        own = set(content_words(point))
+        numbers = {word for word in own if word.isdecimal() and len(word) >= LONG_NUMBER} - given
+        places = [(own - numbers) & near for near in around]
+        return all(
+            any(number in found and place for found, place in zip(said, places, strict=True))
+            for number in numbers
+        )
+
+    return list(filter(is_grounded, points))
 
 
 def _is_near(one: Counter[str], other: Counter[str]) -> bool:
