@@ -221,7 +221,6 @@ class Rules:
         initial_share: share of the budget for top-level nodes, which are read before the reader is
             asked anything.
         points_share: share of the budget for points, those included; then leaves alone are read.
-        reads_again: before an answer, what a walk read in the order of its visits is read by section.
         scale: how attention and similarity become comparable: each divided by its sum over all nodes
             ("share", GARLIC 3.2.2) or its largest value ("peak", of attention among unread nodes), or
             added as they are ("none", PECAN).
@@ -237,7 +236,6 @@ class Rules:
     scoring: Scoring = Scoring()
     initial_share: float = 0.0
     points_share: float = 1.0
-    reads_again: bool = False
     scale: Scale = "peak"
 
 
@@ -279,13 +277,7 @@ RULES: Mapping[Method, Rules] = {
         confidence=NEVER,
         scoring=Scoring(attention=0.0),
     ),
-    "hwdag": Rules(
-        method="hwdag",
-        token_budget=1024,
-        initial_share=1 / 8,
-        points_share=1 / 4,
-        reads_again=True,
-    ),
+    "hwdag": Rules(method="hwdag", token_budget=1024, initial_share=1 / 8, points_share=1 / 4),
     "garlic": _PAPERS,
     "pecan": replace(_PAPERS, method="pecan", scale="none"),
 }

@@ -315,41 +315,21 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     assert unread.best(3) == unread.steps[:3]
 
 
-@pytest.mark.slow
-def test_what_a_walk_along_edges_read_is_read_again_by_section_before_its_answer():
-    """The same walk; the answer is that of a fresh cache that reads the nodes by section. A walk that was
-    interrupted is answered from its own cache, in the order of the visits."""
-    rng, lm = np.random.default_rng(4), HuggingFaceLM(model(), tokenizer())
+@pytest.mark.parametrize("confidence", [NEVER, 0.9999])
+def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence):
+    """A point that a model wrote has none, and the heading before it still holds behind it."""
+    rng, lm = np.random.default_rng(4), ScriptedLM(p_yes=[0.0])
     graph = headed(rng, random_graph(rng, chunks=12, levels=2))
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-
-    def asked(**options):
-        return search(graph, vectors, query, lm, SearchConfig(token_budget=600), **options)
-
-    unread, read = asked(for_answer=False), asked()
-    assert unread.retrieval.steps == read.retrieval.steps
-    nodes = [step.node for step in read.retrieval.steps]
-    in_order, visits = by_section(nodes), list(enumerate(with_headings(nodes)))
-    assert read.shown == in_order != visits
-    assert read.retrieval.usage.tokens == unread.retrieval.usage.tokens + read.session.usage.tokens
-    assert answered_from(lm, in_order) == decoded(read) != answered_from(lm, visits)
-    assert read.retrieval.context_tokens <= unread.retrieval.context_tokens <= 600
-
-    late = threading.Event()
-    ended = asked(interruption=Interruption(late), on_step=lambda step: late.set())
-    assert ended.shown == visits[: len(ended.retrieval.steps)]
-
-
-def answered_from(lm, shown):
-    """What is decoded behind these texts."""
-    session = lm.session(QUESTION, prompts=SearchPrompts(), heads="auto", max_new_tokens=64)
-    session.read([text for _, text in shown])
-    return "".join(session.decode(enough=True, max_new_tokens=8))
-
-
-def decoded(found):
-    """What is decoded from the cache of a search."""
-    return "".join(found.session.decode(enough=found.says_yes, max_new_tokens=8))
+    found = search(graph, vectors, query, lm, SearchConfig(confidence=confidence)).retrieval
+    expected, last = [], None
+    for node in (step.node for step in found.steps):
+        is_told = node.origin != "generated" and node.heading not in (last, "")
+        expected.append(f"{node.heading}: {node.text}" if is_told else node.text)
+        last = last if node.origin == "generated" else node.heading
+    assert lm.sessions[-1].texts == expected
+    assert found.context_tokens == sum(lm.count_lines(expected))
+    assert 2 < sum(": " in text for text in expected) < len(expected)
 
 
 def headed(rng, graph):

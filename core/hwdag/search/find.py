@@ -10,7 +10,7 @@ import numpy as np
 from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import MAX_NEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
-from hwdag.lm.base import Reader, Session, WalkSession
+from hwdag.lm.base import Reader, Session
 from hwdag.search.context import (
     FIRST_POSITION,
     Budget,
@@ -32,7 +32,7 @@ from hwdag.search.select import select
 from hwdag.search.similarity import Similarity
 from hwdag.search.walk import initial_set, walk
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import OnStep, Retrieval, Step, Usage
+from hwdag.types import OnStep, Retrieval, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,9 @@ def find(
     """
     question, plan, interruption = query.question, query.plan, query.interruption
     progress = ProgressControl(plan.confidence, plan.patience, interruption)
-    session, spent = _session(query), Usage()
+    session = query.reader.session(
+        question, prompts=query.prompts, heads=plan.heads, max_new_tokens=query.max_new_tokens
+    )
     limit = min(plan.token_budget, session.room)
     counted = tokenizer is not None and tokenizer == query.reader.tokenizer
     by_section = not plan.walks
@@ -97,19 +99,15 @@ def find(
         top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
         steps = walk(frontier, session, progress, budget, initial, on_step)
-        shown = list(enumerate(with_headings([step.node for step in steps])))
-        # why not where it was interrupted: its own cache answers at once
-        if query.for_answer and plan.rules.reads_again and not interruption.reason:
-            spent, session = session.usage, _session(query)
-            _, shown, _ = read_by_section(session, steps, lambda: interruption.reason)
     elif plan.walks:
         steps = select(frontier, budget, interruption, lambda step: None)
         steps, unread = read_until_enough(session, steps, progress, on_step)
-        shown = list(enumerate(with_headings([step.node for step in steps])))
     else:
         steps = select(frontier, budget, interruption, on_step)
         if query.for_answer:
             steps, shown, unread = _read(session, query, steps)
+    if plan.walks:
+        shown = list(enumerate(with_headings([step.node for step in steps])))
     notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
@@ -121,21 +119,12 @@ def find(
         tuple(steps),
         progress.reason or ("budget" if frontier.left_out else "exhausted"),
         sum(session.costs([text for _, text in shown])) if shown else budget.tokens,
-        spent + session.usage,
+        session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
         answerability=_answerability(query, steps, similarity.first, allowed),
     )
-    return Evidence(retrieval, session, progress.says_yes, shown, spent, query.reader.name)
-
-
-def _session(query: Query) -> WalkSession:
-    return query.reader.session(
-        query.question,
-        prompts=query.prompts,
-        heads=query.plan.heads,
-        max_new_tokens=query.max_new_tokens,
-    )
+    return Evidence(retrieval, session, progress.says_yes, shown, read_by=query.reader.name)
 
 
 def _read(
