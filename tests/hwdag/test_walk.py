@@ -16,7 +16,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
 from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.context import READ_TOGETHER, by_section, with_headings
+from hwdag.search.context import READ_TOGETHER
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
 from hwdag.search.similarity import Similarity
