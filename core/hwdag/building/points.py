@@ -1,8 +1,9 @@
 """Information Points of windows: written by an LM, or picked from the text.
 
-Ours, not the papers': a point that copies the text, or moves a year, is refused. A reply without a point costs one bounded
-retry. If nothing usable comes, the window falls back to extraction; both are counted in the report and
-the node says `extractive`. Every reply is kept at once, and an error of the writer names the writer.
+Ours, not the papers': a point that copies the text, or moves a year, is refused. A reply without a point
+costs one bounded retry. If nothing usable comes, the window falls back to extraction; both are counted in
+the report and the node says `extractive`. Every reply is kept at once, and an error of the writer names
+the writer.
 """
 
 from __future__ import annotations

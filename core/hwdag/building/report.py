@@ -73,8 +73,8 @@ class BuildReport:
             )
         if self.refused or self.too_long:
             lines.append(
-                f"{self.refused} copied or misdated points were refused, {self.too_long} replies took all the "
-                "tokens that they may take"
+                f"{self.refused} copied or misdated points were refused, {self.too_long} replies took "
+                "all the tokens that they may take"
             )
         if self.stopped:
             left = "more documents" if self.pending is None else f"{self.pending} documents"
