@@ -2,8 +2,8 @@
 
     python benchmarks/answer_prompts.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/answer_prompts
 
-Training questions of HotpotQA, SQuAD and FairytaleQA, an index of each document, 512 tokens of evidence,
-the same for every wording. p_yes is read after the evidence, and after the evidence of another
+Training questions of HotpotQA, SQuAD and FairytaleQA, an index of each document, the same evidence for
+every wording. p_yes is read after the evidence, and after the evidence of another
 question of the same length: its AUC says how well it tells the two apart. Goes on where it was.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from hwdag import Document, HWDAGIndex, Prompts, SearchConfig
+from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
 from hwdag.text.prompts import (
     ENOUGH,
@@ -31,7 +32,6 @@ from hwdag_lab.eval.text_metrics import f1
 
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data")) / "train"
 SETS = {"hotpotqa": 80, "squad": 60, "fairytaleqa": 60}
-BUDGET = 512
 ANSWER_TOKENS = 24
 
 AGAIN = "Question: {question}\n"
@@ -74,13 +74,13 @@ def questions(limits: dict[str, int], seed: int = 7) -> list[tuple[str, dict, di
     return found
 
 
-def asked(index: HWDAGIndex, question: str, names: list[str]) -> dict[str, dict]:
+def asked(index: HWDAGIndex, question: str, names: list[str], budget: int) -> dict[str, dict]:
     """Answer and p_yes under each wording."""
     rows = {}
     for name in names:
         index.prompts = Prompts(search=VARIANTS[name])
         stream = index.stream(
-            question, config=SearchConfig(token_budget=BUDGET), max_new_tokens=ANSWER_TOKENS
+            question, config=SearchConfig(token_budget=budget), max_new_tokens=ANSWER_TOKENS
         )
         read = [step.p_yes for step in stream.retrieval.steps if step.p_yes is not None]
         rows[name] = {"p_yes": read[-1], "text": stream.answer.text}
@@ -93,9 +93,10 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="hub name or path of the reader")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the results")
     parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--budget", type=int, default=512, help="tokens of evidence")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / f"{Path(options.model).name}.jsonl"
+    path = options.output / f"{Path(options.model).name}-{options.budget}.jsonl"
     done = {row["id"] for row in rows_of(path)}
     reader = load_reader(options.model, dtype=options.dtype)
     every = questions(SETS)
@@ -106,9 +107,11 @@ def main() -> None:
         other = every[i - 1][2]["question"]
         text = Document(document["id"], document["text"], title=document.get("title", ""))
         index = HWDAGIndex.from_documents([text], method="evidence", reader=reader)
-        rows = asked(index, question["question"], list(VARIANTS))
+        rows = asked(index, question["question"], list(VARIANTS), options.budget)
         # the evidence of another question, this question asked
-        wrong = {DEFAULT: mismatched(index, question["question"], other, VARIANTS[DEFAULT])}
+        nodes = index.search(other, config=SearchConfig(token_budget=options.budget)).steps
+        texts = [step.node.text for step in nodes]
+        wrong = {DEFAULT: p_yes_of(reader, question["question"], texts, VARIANTS[DEFAULT])}
         row = {"id": question["id"], "set": name, "answers": question["answers"]}
         row |= {"rows": rows, "without": wrong}
         with path.open("a", encoding="utf-8") as file:
@@ -116,12 +119,10 @@ def main() -> None:
     print(table(rows_of(path)))
 
 
-def mismatched(index: HWDAGIndex, question: str, other: str, prompts: SearchPrompts) -> float:
-    """p_yes of a question over what was found for another one."""
-    nodes = index.search(other, config=SearchConfig(token_budget=BUDGET)).steps
-    reader = index.reader
+def p_yes_of(reader: Reader, question: str, texts: list[str], prompts: SearchPrompts) -> float:
+    """p_yes of a question over these texts."""
     session = reader.session(question, prompts=prompts, heads="all", max_new_tokens=64)
-    return session.read([step.node.text for step in nodes]).p_yes
+    return session.read(texts).p_yes
 
 
 def rows_of(path: Path) -> list[dict]:
