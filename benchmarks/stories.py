@@ -1,11 +1,10 @@
 """What a walk over stories of FairytaleQA could do otherwise, with a reader that writes.
 
-    python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train again
+    python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train answers
     python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train down
 
 Whole stories of 800 to 2,200 words become one graph each; their windows are written in batches over all
-stories. `again` answers from the cache of the walk, and once more after its nodes, or the sentences among
-them, were read anew by section. `down` asks no model: it passes the similarity of points down their edges
+stories. `answers` walks with written points in the context, and without them, beside `evidence`. `down` asks no model: it passes the similarity of points down their edges
 to the sentences, beside shuffled and equal edges. Goes on where it was.
 """
 
@@ -16,6 +15,8 @@ import json
 import os
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -24,24 +25,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sparse
 
+import hwdag.config as config_module
 import hwdag.search.find as find_module
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.arrays import Floats, Mask
 from hwdag.building.levels import GraphBuilder
 from hwdag.building.windows import windows_of
-from hwdag.config import SearchPlan
+from hwdag.config import Method, SearchPlan
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
-from hwdag.search.answering import AnswerStream
-from hwdag.search.context import Evidence, read_by_section
 from hwdag.search.similarity import Similarity
 from hwdag.search.snapshots import navigator_of
 from hwdag.store.calls import CallCache, key_of
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.trace.bars import Silent
-from hwdag.types import Retrieval, Usage
+from hwdag.types import Usage
 from hwdag_lab.eval.data import records_of
 from hwdag_lab.eval.evidence import retrieval_scores
 from hwdag_lab.eval.models import CachedWriter
@@ -53,7 +53,11 @@ DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
 WORDS, LEAST_QUESTIONS = (800, 2200), 15
 AT_ONCE = 10  # windows that are written together
 ANSWER_TOKENS = 32
-WAYS = ("same cache", "again", "sentences")
+WAYS: dict[str, tuple[Method, bool]] = {
+    "evidence": ("evidence", False),
+    "text alone": ("hwdag", False),
+    "with points": ("hwdag", True),
+}
 
 
 def main() -> None:
@@ -64,8 +68,9 @@ def main() -> None:
     parser.add_argument("--split", default="dev", choices=("dev", "train"))
     parser.add_argument("--stories", type=int, default=10)
     parser.add_argument("--limit", type=int, default=100, help="questions")
+    parser.add_argument("--skip", type=int, default=0, help="questions before the first")
     parser.add_argument("--budget", type=int, default=1024, help="node tokens")
-    parser.add_argument("what", choices=("again", "down"))
+    parser.add_argument("what", choices=("answers", "down"))
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     records = stories(options.split, options.stories)
@@ -77,7 +82,8 @@ def main() -> None:
         passed_down(graph, asked[: options.limit])
         return
     path = options.output / f"{options.split}-{options.budget}.jsonl"
-    answer_all(graph, reader, options.budget, asked[: options.limit], path)
+    last = options.skip + options.limit
+    answer_all(graph, options.budget, asked[options.skip : last], path)
     print(table(rows_of(path)))
 
 
@@ -138,50 +144,38 @@ def write_together(reader: HuggingFaceLM, calls: CallCache, prompts: dict[str, i
 
 
 def answer_all(
-    graph: HWDAGIndex,
-    reader: HuggingFaceLM,
-    budget: int,
-    asked: list[tuple[Record, Question]],
-    path: Path,
+    graph: HWDAGIndex, budget: int, asked: list[tuple[Record, Question]], path: Path
 ) -> None:
-    """Walk for every question that is not there yet, and answer it in each way."""
+    """Search and answer every question that is not there yet, in each way."""
     done = {row["id"] for row in rows_of(path)}
     for record, question in asked:
         if question.id in done:
             continue
-        stream = graph.stream(
-            question.text,
-            config=SearchConfig(token_budget=budget),
-            scope=Scope(document_ids=[record.id]),
-            max_new_tokens=ANSWER_TOKENS,
-        )
-        ways = {"same cache": stream, **read_again(reader, stream.retrieval)}
         row = {"id": question.id, "question": question.text, "answers": question.answers}
-        for name, made in ways.items():
-            text = made.answer.reply
-            row[name] = {"text": text, "f1": f1(text, question.answers), **asdict(made.usage)}
+        for name, (method, keeps) in WAYS.items():
+            with points_kept(keeps):
+                answer = graph.answer(
+                    question.text,
+                    config=SearchConfig(method=method, token_budget=budget),
+                    scope=Scope(document_ids=[record.id]),
+                    max_new_tokens=ANSWER_TOKENS,
+                )
+            text = answer.reply
+            row[name] = {"text": text, "f1": f1(text, question.answers), **asdict(answer.usage)}
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def read_again(reader: HuggingFaceLM, retrieval: Retrieval) -> dict[str, AnswerStream]:
-    """The nodes of a walk read anew by section, and the sentences among them alone."""
-    streams = {}
-    for name, steps in {
-        "again": retrieval.steps,
-        "sentences": [step for step in retrieval.steps if step.node.level == 1],
-    }.items():
-        session = reader.session(
-            retrieval.question,
-            prompts=reader.card.prompts,
-            heads="all",
-            max_new_tokens=ANSWER_TOKENS,
-        )
-        read, shown, _ = read_by_section(session, steps, lambda: False)
-        again = replace(retrieval, steps=tuple(read), answerability=None)
-        found = Evidence(again, session, True, shown, retrieval.usage, read_by=reader.name)
-        streams[name] = AnswerStream(found, ANSWER_TOKENS)
-    return streams
+@contextmanager
+def points_kept(keeps: bool) -> Iterator[None]:
+    """Whether written points stay in the context of a walk of "hwdag"."""
+    rules = config_module.RULES
+    changed = {"hwdag": replace(rules["hwdag"], keeps_points=keeps)}
+    config_module.RULES = {**rules, **changed}
+    try:
+        yield
+    finally:
+        config_module.RULES = rules
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -191,11 +185,11 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A line per way: F1, TFLOPs, and the difference of F1 from the answer of the walk's own cache."""
+    """A line per way: F1, TFLOPs, and the difference of F1 from `evidence`."""
     lines = [f"{len(rows)} questions"]
     for name in WAYS:
         scores = [row[name]["f1"] for row in rows]
-        less = paired_bootstrap(scores, [row["same cache"]["f1"] for row in rows])
+        less = paired_bootstrap(scores, [row["evidence"]["f1"] for row in rows])
         tflops = np.mean([row[name]["tflops"] for row in rows])
         lines.append(f"{name:12} f1 {np.mean(scores):.3f}  tflops {tflops:.2f}  {less}")
     return "\n".join(lines)

@@ -220,7 +220,10 @@ class Rules:
         token_budget, confidence, scoring: of `SearchConfig`; a confidence of None is the reader's.
         initial_share: share of the budget for top-level nodes, which are read before the reader is
             asked anything.
-        points_share: share of the budget for points, those included; then leaves alone are read.
+        points_share: tokens of points, those included, as a share of the budget; then leaves alone
+            are read.
+        keeps_points: written points stay in the context, and take their tokens from the budget;
+            otherwise they only pass on their relevance, and an answer rests on the text alone.
         scale: how attention and similarity become comparable: each divided by its sum over all nodes
             ("share", GARLIC 3.2.2) or its largest value ("peak", of attention among unread nodes), or
             added as they are ("none", PECAN).
@@ -236,6 +239,7 @@ class Rules:
     scoring: Scoring = Scoring()
     initial_share: float = 0.0
     points_share: float = 1.0
+    keeps_points: bool = True
     scale: Scale = "peak"
 
 
@@ -277,7 +281,13 @@ RULES: Mapping[Method, Rules] = {
         confidence=NEVER,
         scoring=Scoring(attention=0.0),
     ),
-    "hwdag": Rules(method="hwdag", token_budget=1024, initial_share=1 / 8, points_share=1 / 4),
+    "hwdag": Rules(
+        method="hwdag",
+        token_budget=1024,
+        initial_share=1 / 8,
+        points_share=1 / 4,
+        keeps_points=False,
+    ),
     "garlic": _PAPERS,
     "pecan": replace(_PAPERS, method="pecan", scale="none"),
 }

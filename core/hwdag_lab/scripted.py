@@ -272,6 +272,12 @@ class ScriptedSession:
         self._lm.charge(0, reads=1)
         return self._append(texts)
 
+    def peek(self, texts: Sequence[str]) -> Floats:
+        """Read nodes and remove them again; their cost stays counted."""
+        attention = self.append(texts)
+        self.forget(len(texts))
+        return attention
+
     def _append(self, texts: Sequence[str]) -> Floats:
         cost = sum(map(self.cost, texts))
         if cost > self._room:

@@ -137,6 +137,9 @@ class WalkSession(Session, Protocol):
     def append(self, texts: Sequence[str]) -> Floats:
         """Append nodes in one forward without a probe; their attention is as `read` tells it, (nodes,)."""
 
+    def peek(self, texts: Sequence[str]) -> Floats:
+        """Attention of nodes as `append` tells it, without keeping them, (nodes,)."""
+
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
         """Append nodes and probe behind each: what `read` tells of them one by one."""
 

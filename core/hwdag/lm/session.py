@@ -91,6 +91,20 @@ class KVSession:
             raise self._not_a_number(attention)
         return attention
 
+    def peek(self, texts: Sequence[str]) -> Floats:
+        """Attention of nodes as `append` tells it, without keeping them, (nodes,)."""
+        if not self._is_hybrid:
+            attention = self.append(texts)
+            self.forget(len(texts))
+            return attention
+        if self._pending:
+            self.append([])
+        before = Checkpoint(self._cache)
+        attention = self.append(texts)
+        before.restore()
+        del self._nodes[len(self._nodes) - len(texts) :]
+        return attention
+
     @property
     def most_together(self) -> int:
         """Nodes of a forward from which the last ones can be taken back; 1 where a cache cannot be cropped."""

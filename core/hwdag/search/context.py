@@ -59,6 +59,7 @@ class Budget:
     `count` counts the tokens of texts as nodes; with `counted` it has counted those of the nodes
     already (`Node.line_tokens`). Nodes are counted as they are read: in the order in which they are
     taken, or `by_section`. Points may take the `points_share` of it, and the point that exceeds that.
+    Unless it `keeps_points`, written ones take nothing else.
     """
 
     def __init__(
@@ -70,12 +71,14 @@ class Budget:
         by_section: bool = False,
         counted: bool = False,
         points_share: float = 1.0,
+        keeps_points: bool = True,
     ) -> None:
         self._corpus, self._count, self._is_counted = corpus, count, counted
         self._nodes: dict[int, Node] = {}
         self._counted: dict[str, int] = {}
         self._sections = Sections(self._tokens_of) if by_section else None
         self._last: Node | None = None  # whose heading a reader has before it
+        self._keeps_points = keeps_points
         self.limit = limit
         self.tokens = 0
         self._room_for_points = limit * points_share
@@ -102,13 +105,17 @@ class Budget:
         """What a reader is shown of nodes that are taken one after the other, not by section."""
         return with_headings(self.fetch(indices), self._last)
 
+    def keeps(self, node: Node) -> bool:
+        """Whether a node that is read stays in the context."""
+        return self._keeps_points or node.origin != "generated"
+
     def take(self, index: int) -> Node:
         """Count a node in."""
         [node] = self.fetch([index])
         sections = self._sections
         cost = self._tokens_of(self.text(node)) if sections is None else sections.add(node)
         self._last = under_heading(self._last, node)
-        self.tokens += cost
+        self.tokens += cost * self.keeps(node)
         if node.level > 1:
             self._room_for_points -= cost
         return node

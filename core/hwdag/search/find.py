@@ -88,6 +88,7 @@ def find(
         by_section=by_section,
         counted=counted,
         points_share=plan.rules.points_share,
+        keeps_points=plan.rules.keeps_points,
     )
     allowed = corpus.visible(allowed)
     similarity = _similarity(corpus, query, allowed)
@@ -107,7 +108,9 @@ def find(
         if query.for_answer:
             steps, shown, unread = _read(session, query, steps)
     if plan.walks:
-        shown = list(enumerate(with_headings([step.node for step in steps])))
+        kept = [(i, step.node) for i, step in enumerate(steps) if budget.keeps(step.node)]
+        texts = with_headings([node for _, node in kept])
+        shown = [(i, text) for (i, _), text in zip(kept, texts, strict=True)]
     notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")

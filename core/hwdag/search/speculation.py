@@ -9,7 +9,7 @@ there are no slots. Nodes that the walk does not come to in this order are cropp
 from __future__ import annotations
 
 from collections import deque
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from hwdag.lm.base import WalkSession
@@ -49,8 +49,12 @@ class Speculation:
         """Note what may follow a node, before its visit changes the scores: the next best ones."""
         self._guesses = self._frontier.passed_over(index, self._most)
 
-    def read(self, text: str) -> Read:
+    def read(self, text: str, *, keep: bool) -> Read:
         """Read the node whose followers were guessed, as `text`; it was taken from the budget."""
+        if not keep:
+            self.end()
+            [attention] = self._session.peek([text]).tolist()
+            return Read(attention, None)
         if self._ahead and self._ahead[0][0] == text:
             self._hits += 1
             return self._ahead.popleft()[1]
@@ -82,8 +86,10 @@ class Speculation:
             self._together = min(2 * self._together, self._most)
 
     def _fitting(self, count: int) -> list[str]:
-        """The texts of the first guesses, as far as they fit into the budget together."""
-        guesses, room = self._guesses[:count], self._budget.room
+        """The texts of the first guesses, as far as they are kept and fit into the budget together."""
+        nodes = self._budget.fetch(self._guesses[:count])
+        kept = list(takewhile(self._budget.keeps, nodes))
+        guesses, room = self._guesses[: len(kept)], self._budget.room
         texts = self._budget.texts(guesses)
         costs = accumulate(self._session.costs(texts))
         return [text for text, cost in zip(texts, costs, strict=True) if cost <= room]

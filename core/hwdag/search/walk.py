@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from hwdag.arrays import Indices
 from hwdag.lm.base import WalkSession
@@ -36,31 +37,41 @@ def walk(
     node fits into the budget, or none is left.
     """
     steps: list[Step] = []
+    kept = 0  # nodes in the cache
     speculation = Speculation(session, frontier, budget, probes=progress.steers)
 
-    def take(index: int, step: Step, attention: float, p_yes: float | None) -> None:
-        relevance = step.position * attention  # r of PECAN App. C
+    def take(index: int, step: Step, place: int, attention: float, p_yes: float | None) -> None:
+        nonlocal kept
+        relevance = (place + FIRST_POSITION) * attention  # r of PECAN App. C
+        kept += budget.keeps(step.node)
         frontier.pass_on(index, relevance)
         steps.append(replace(step, relevance=relevance, p_yes=p_yes))
         progress.take(steps[-1])
         on_step(steps[-1])
 
-    if initial and not progress.reason:
-        places = enumerate(initial, FIRST_POSITION)
+    # why those that are not kept first: they do not change what the others attend to
+    initial = sorted(initial, key=lambda i: budget.keeps(*budget.fetch([i])))
+    for keep, group in groupby(initial, lambda i: budget.keeps(*budget.fetch([i]))):
+        if progress.reason:
+            break
+        together = list(group)
+        places = enumerate(together, len(steps) + FIRST_POSITION)
         new = [_initial(frontier, budget, first, position) for position, first in places]
         texts, p_yes = with_headings([step.node for step in new]), None
-        if progress.steers:
+        if keep and progress.steers:
             reading = session.read(texts)
             attention, p_yes = reading.attention, reading.p_yes
         else:
-            attention = session.append(texts)
-        for first, step, mean in zip(initial, new, attention.tolist(), strict=True):
-            take(first, step, mean, p_yes if step is new[-1] else None)
+            attention = session.append(texts) if keep else session.peek(texts)
+        means = zip(together, new, attention.tolist(), strict=True)
+        for place, (first, step, mean) in enumerate(means, kept):
+            take(first, step, place, mean, p_yes if step is new[-1] else None)
     while not progress.reason and (index := frontier.best(budget.costs, budget.room)) is not None:
         speculation.guess(index)
         text = budget.text(*budget.fetch([index]))
         step = choice(frontier, budget, index, len(steps) + FIRST_POSITION)
-        take(index, step, *speculation.read(text))
+        read = speculation.read(text, keep=budget.keeps(step.node))
+        take(index, step, kept, *read)
     speculation.end()
     return steps
 
