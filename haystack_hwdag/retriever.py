@@ -96,7 +96,7 @@ class HWDAGRetriever:
 
 
 def _documents(retrieval: Retrieval, wanted: int | None) -> dict[str, list[Document]]:
-    steps = retrieval.steps if wanted is None else retrieval.best(wanted)
+    steps = retrieval.context if wanted is None else retrieval.best(wanted)
     return {"documents": [_document(step, retrieval) for step in steps]}
 
 

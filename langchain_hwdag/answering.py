@@ -48,7 +48,7 @@ def _piece(text: str) -> AddableDict:
 
 def _context(stream: AnswerStream) -> list[Any]:
     retrieval = stream.retrieval
-    return [node_document(step, retrieval) for step in retrieval.steps]
+    return [node_document(step, retrieval) for step in retrieval.context]
 
 
 def _end(stream: AnswerStream | None) -> AddableDict:

@@ -163,7 +163,7 @@ class CoreSearchRetriever(BaseRetriever):
         except EmptyIndex:  # like LangChain's own stores: an application begins with nothing
             return []
         retrieval = returned(retrieval, self.returns)
-        steps = retrieval.steps if wanted is None else retrieval.best(wanted)
+        steps = retrieval.context if wanted is None else retrieval.best(wanted)
         return [node_document(step, retrieval) for step in steps]
 
     def _within(self, run: BaseCallbackManager) -> RunnableConfig:

@@ -218,7 +218,7 @@ class CoreRetriever(BaseRetriever):
 
     def _nodes(self, retrieval: Retrieval) -> list[NodeWithScore]:
         retrieval = returned(retrieval, self._returns)
-        steps = retrieval.steps if self._k is None else retrieval.best(self._k)
+        steps = retrieval.context if self._k is None else retrieval.best(self._k)
         return [self._scored(step, retrieval) for step in steps]
 
     def _scored(self, step: Step, retrieval: Retrieval) -> NodeWithScore:

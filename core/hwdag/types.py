@@ -150,7 +150,10 @@ class Step:
     `relevance` is r of PECAN App. C: mean attention to the question times the place in the cache,
     which is `position` unless nodes were read by section. It is None if the reader did not read the
     node, because neither the walk nor an answer needed it. `p_yes` is read after appending the node;
-    None if several nodes were read at once and this was not the last.
+    None if several nodes were read at once and this was not the last, or nobody asked for it.
+
+    A node that is not `kept` has passed its relevance on and left the context again, as written points do
+    in "hwdag".
 
     `passed_over` are the best candidates not chosen, best first. The last of the nodes chosen together
     has them; nodes of the initial set have none. Their scores may be higher, since a navigator's scorer
@@ -166,6 +169,7 @@ class Step:
     p_yes: float | None = None
     reference: float = 0.0
     passed_over: tuple[Candidate, ...] = ()
+    kept: bool = True
 
     @property
     def score(self) -> float:
@@ -178,6 +182,7 @@ class Step:
             **self.node.to_dict(),
             "position": self.position,
             "initial": self.initial,
+            "kept": self.kept,
             "score": self.score,
             **{name: getattr(self, name) for name in (*PARTS, "relevance", "p_yes")},
         }
@@ -225,14 +230,19 @@ class Retrieval:
     known: with another embedder than the default, by the papers' methods, for a question that refers to
     earlier ones and was not rewritten, or if nothing was visited."""
 
+    @property
+    def context(self) -> tuple[Step, ...]:
+        """The steps whose texts stand in the context: what an answer rests on."""
+        return tuple(step for step in self.steps if step.kept)
+
     def best(self, k: int) -> tuple[Step, ...]:
         """Return exactly min(k, available) nodes (ours, not the papers').
 
-        Visited nodes come first, by relevance and similarity, each as a share of its sum over the
-        visited nodes; in visiting order if they were not read. Then come the nodes `beyond`, which
+        Nodes of the `context` come first, by relevance and similarity, each as a share of its sum over the
+        context; in visiting order if they were not read. Then come the nodes `beyond`, which
         `search(..., k=k)` adds by score after the walk.
         """
-        visited = list(self.steps)
+        visited = list(self.context)
         attention = sum(s.relevance or 0.0 for s in visited) or 1.0
         similarity = sum(s.similarity for s in visited) or 1.0
         if any(s.relevance is not None for s in visited):

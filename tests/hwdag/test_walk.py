@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from reference import reference_walk
-from tiny import FAMILIES, model, tokenizer
+from tiny import FAMILIES, HYBRIDS, model, tokenizer
 from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
@@ -16,7 +16,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
 from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.context import READ_TOGETHER
+from hwdag.search.context import READ_TOGETHER, with_headings
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
 from hwdag.search.similarity import Similarity
@@ -216,7 +216,7 @@ def test_attention_of_the_answer_is_reported_for_the_asked_spans():
     graph = random_graph(rng, chunks=5, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     walked = search(graph, vectors, query, lm, SearchConfig(token_budget=400, confidence=NEVER))
-    nodes = [step.node for step in walked.retrieval.steps]
+    nodes = [walked.retrieval.steps[i].node for i, _ in walked.shown]
     spans = [(i, Span(0, len(node.text))) for i, node in enumerate(nodes)]
     decoding = walked.session.decode(enough=True, max_new_tokens=4, spans=spans)
     list(decoding)
@@ -233,9 +233,11 @@ def test_context_tokens_stay_within_the_budget(budget):
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
         config = SearchConfig(token_budget=budget, confidence=NEVER)
         found = search(graph, vectors, query, lm, config).retrieval
-        spent = sum(len(lm.codec.encode(f"* {step.node.text}\n")) for step in found.steps)
+        kept = [step.node.text for step in found.steps if step.node.origin != "generated"]
+        spent = sum(len(lm.codec.encode(f"* {text}\n")) for text in kept)
         assert spent == found.context_tokens <= budget
-        assert found.stop == ("exhausted" if len(found.steps) == len(graph) else "budget")
+        leaves = sum(node.level == 1 for node in graph.nodes)
+        assert found.stop == ("exhausted" if len(kept) == leaves else "budget")
 
 
 def test_a_budget_beyond_the_context_is_cut_and_said():
@@ -316,20 +318,75 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
 
 
 @pytest.mark.parametrize("confidence", [NEVER, 0.9999])
-def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence):
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence, keeps):
     """A point that a model wrote has none, and the heading before it still holds behind it."""
     rng, lm = np.random.default_rng(4), ScriptedLM(p_yes=[0.0])
     graph = headed(rng, random_graph(rng, chunks=12, levels=2))
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    found = search(graph, vectors, query, lm, SearchConfig(confidence=confidence)).retrieval
-    expected, last = [], None
-    for node in (step.node for step in found.steps):
-        is_told = node.origin != "generated" and node.heading not in (last, "")
+    rules = {"keeps_points": keeps}
+    walked = search(graph, vectors, query, lm, SearchConfig(confidence=confidence), rules=rules)
+    steps, expected, last = walked.retrieval.steps, [], ""
+    for node in (step.node for step in steps):
+        if node.origin == "generated":
+            expected += [node.text] * keeps
+            continue
+        is_told = node.heading not in (last, "")
         expected.append(f"{node.heading}: {node.text}" if is_told else node.text)
-        last = last if node.origin == "generated" else node.heading
-    assert lm.sessions[-1].texts == expected
-    assert found.context_tokens == sum(lm.count_lines(expected))
-    assert 2 < sum(": " in text for text in expected) < len(expected)
+        last = node.heading
+    assert lm.sessions[-1].texts == expected == [text for _, text in walked.shown]
+    assert all(steps[i].node.text in text for i, text in walked.shown)
+    assert walked.retrieval.context_tokens == sum(lm.count_lines(expected))
+    assert 2 < sum(": " in text for text in expected) < len(expected) <= len(steps)
+    assert (len(expected) == len(steps)) == keeps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_answer_rests_on_the_text_alone(family):
+    """Points pass their relevance on; the cache is that of the sentences, in the order of the visits."""
+    rng, lm = np.random.default_rng(4), HuggingFaceLM(model(family), tokenizer())
+    graph = headed(rng, random_graph(rng, chunks=12, levels=3))
+    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
+    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=600))
+    nodes = [step.node for step in walked.retrieval.steps]
+    assert {node.origin for node in nodes} == {"generated", "chunk"}
+    shown = [text for _, text in walked.shown]
+    assert shown == with_headings([node for node in nodes if node.origin == "chunk"])
+    alone = opened(lm)
+    attention = alone.append(shown)
+    for place, (i, _) in enumerate(walked.shown):
+        expected = (place + 2) * attention[place]
+        assert walked.retrieval.steps[i].relevance == pytest.approx(expected, rel=1e-3)
+    assert walked.session.cached_tokens == alone.cached_tokens
+    one, other = ("".join(s.decode(enough=True, max_new_tokens=8)) for s in (walked.session, alone))
+    assert one == other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [*FAMILIES, *HYBRIDS])
+def test_nodes_that_are_only_looked_at_leave_the_session_as_it_was(family):
+    """Their attention is that of nodes that stay; what comes after does not see them."""
+    lm, looked_at, kept = HuggingFaceLM(model(family), tokenizer()), ["It snows.", "A ferry."], []
+    one, other = opened(lm), opened(lm)
+    for node in ("A dragon lives below.", "The bridge is of silver."):
+        fresh = opened(lm)
+        expected = fresh.append([*kept, *looked_at])[len(kept) :]
+        np.testing.assert_allclose(one.peek(looked_at), expected, atol=1e-5)
+        kept.append(node)
+        assert one.read([node]).p_yes == pytest.approx(other.read([node]).p_yes, abs=1e-4)
+    assert one.cached_tokens == other.cached_tokens
+    spans = [(0, Span(2, 8)), (1, Span(4, 10))]
+    answers = [
+        session.decode(enough=True, max_new_tokens=6, spans=spans) for session in (one, other)
+    ]
+    assert "".join(answers[0]) == "".join(answers[1])
+    np.testing.assert_allclose(answers[0].attention, answers[1].attention, atol=1e-5)
+
+
+def opened(lm):
+    """A session of this module's question."""
+    return lm.session(QUESTION, prompts=SearchPrompts(), heads="all", max_new_tokens=8)
 
 
 def headed(rng, graph):

@@ -200,7 +200,7 @@ def numbered(question: str, retrieval: Retrieval) -> tuple[str, list[Unit]]:
     """Return the prompt, and the sentences behind its numbers, which count from 1."""
     units: list[Unit] = []
     lines = list[str]()
-    nodes = [step.node for step in retrieval.steps]
+    nodes = [step.node for step in retrieval.context]
     for section in sections_of(nodes):
         first = nodes[section[0]]
         title = _title(retrieval.sources[first.document_id], first.heading)

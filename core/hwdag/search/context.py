@@ -162,9 +162,15 @@ def visited(frontier: Frontier, budget: Budget, index: int) -> Node:
 
 
 def beyond(frontier: Frontier, budget: Budget, count: int, position: int) -> Iterator[Step]:
-    """The `count` best nodes that were not visited, by score."""
-    best = frontier.ranking(count).tolist()
-    for i, (index, node) in enumerate(zip(best, budget.fetch(best), strict=True)):
+    """The `count` best nodes that were not visited and would be kept, by score."""
+    asked, found = count, list[int]()
+    while len(found) < count and asked > 0:
+        best = frontier.ranking(asked).tolist()
+        nodes = zip(best, budget.fetch(best), strict=True)
+        found = [index for index, node in nodes if budget.keeps(node)]
+        asked = 2 * asked if len(best) == asked else 0  # else there are no more
+    for i, index in enumerate(found[:count]):
+        [node] = budget.fetch([index])
         yield Step(position + i, node, False, **frontier.parts(index)._asdict())
 
 

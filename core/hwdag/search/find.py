@@ -108,13 +108,13 @@ def find(
         if query.for_answer:
             steps, shown, unread = _read(session, query, steps)
     if plan.walks:
-        kept = [(i, step.node) for i, step in enumerate(steps) if budget.keeps(step.node)]
-        texts = with_headings([node for _, node in kept])
-        shown = [(i, text) for (i, _), text in zip(kept, texts, strict=True)]
+        kept = [i for i, step in enumerate(steps) if step.kept]
+        shown = list(zip(kept, with_headings([steps[i].node for i in kept]), strict=True))
     notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
-    wanted = (query.k or 0) - len(steps)
+    context = [step for step in steps if step.kept]
+    wanted = (query.k or 0) - len(context)
     position = len(steps) + len(unread) + FIRST_POSITION
     rest = beyond(frontier, budget, wanted - len(unread), position)
     retrieval = Retrieval(
@@ -125,7 +125,7 @@ def find(
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
-        answerability=_answerability(query, steps, similarity.first, allowed),
+        answerability=_answerability(query, context, similarity.first, allowed),
     )
     return Evidence(retrieval, session, progress.says_yes, shown, read_by=query.reader.name)
 

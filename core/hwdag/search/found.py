@@ -113,7 +113,7 @@ def not_found(retrieval: Retrieval) -> str:
     question = retrieval.question
     written = (code for code, script in _SCRIPTS.items() if script.search(question))
     said = NOT_FOUND.get(next(written, language_of(question)), NOT_FOUND["en"])
-    nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.steps[:NEAREST]]
+    nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.context[:NEAREST]]
     return "\n- ".join([said, *nearest])
 
 

@@ -43,9 +43,10 @@ def walk(
     def take(index: int, step: Step, place: int, attention: float, p_yes: float | None) -> None:
         nonlocal kept
         relevance = (place + FIRST_POSITION) * attention  # r of PECAN App. C
-        kept += budget.keeps(step.node)
         frontier.pass_on(index, relevance)
-        steps.append(replace(step, relevance=relevance, p_yes=p_yes))
+        keep = budget.keeps(step.node)
+        kept += keep
+        steps.append(replace(step, relevance=relevance, p_yes=p_yes, kept=keep))
         progress.take(steps[-1])
         on_step(steps[-1])
 

@@ -86,7 +86,7 @@ def _searched(
     retrieval = retriever.search(question.text, config=config, k=RANKED)
     seconds = time.perf_counter() - began
     found = _retrieved(result, record, question, retrieval, seconds)
-    ranking = (step.node for step in (*retrieval.steps, *retrieval.beyond))
+    ranking = (step.node for step in (*retrieval.context, *retrieval.beyond))
     return replace(found, metrics={**found.metrics, **passage_recall(ranking, record, question)})
 
 
@@ -140,7 +140,7 @@ def _chosen(stream: AnswerStream, question: Question) -> Answered:
 def _retrieved(
     result: Result, record: Record, question: Question, retrieval: Retrieval, seconds: float
 ) -> Result:
-    nodes = (step.node for step in retrieval.steps)
+    nodes = (step.node for step in retrieval.context)
     return replace(
         result,
         metrics=retrieval_scores(nodes, record, question),
