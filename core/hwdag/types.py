@@ -148,8 +148,8 @@ class Step:
     all nodes, GARLIC 3.2.2). For a node of the initial set only `similarity` is nonzero.
 
     `relevance` is r of PECAN App. C: mean attention to the question times the place in the cache,
-    which is `position` unless nodes were read by section. It is None if the reader did not read the
-    node, because neither the walk nor an answer needed it. `p_yes` is read after appending the node;
+    which is `position` unless nodes were read by section or earlier ones were not kept. It is None if
+    the reader did not read the node, because neither the walk nor an answer needed it. `p_yes` is read after appending the node;
     None if several nodes were read at once and this was not the last, or nobody asked for it.
 
     A node that is not `kept` has passed its relevance on and left the context again, as written points do
