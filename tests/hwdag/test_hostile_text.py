@@ -319,7 +319,7 @@ def assert_only_templates_have_controls(lm, rows):
     begin, reply = (turns.head, turns.reply)
     second = [*turns.reply, *turns.between, *turns.second_reply]
     controls = set(lm.codec.tokenizer.added_tokens_decoder)
-    slots = [reply * count for count in range(1, MOST_TOGETHER + 1)]  # of nodes read together
+    slots = [reply * count for count in range(MOST_TOGETHER + 1)]  # of nodes read together
     legal = [
         [i for i in ids if i in controls]
         for ids in (

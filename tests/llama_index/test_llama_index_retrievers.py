@@ -133,6 +133,7 @@ def test_sources_are_passages_of_the_original():
         embedder=HashingEmbedder(),
         returns="sources",
         k=99,
+        search=hwdag.SearchConfig(method="garlic"),  # which keeps written points
     )
     found = retriever.retrieve(QUESTION)
     assert any(n.node.metadata["hwdag"]["origin"] == "generated" for n in found)
