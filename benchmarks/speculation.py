@@ -24,7 +24,7 @@ from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.lm import session
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
-from hwdag.text.headings import searched_text
+from hwdag.search.context import with_headings
 from hwdag.types import Retrieval
 from hwdag_lab.eval.data import records_of
 
@@ -100,7 +100,7 @@ def together_at_once(reader: Reader, question: str, walk: Retrieval) -> tuple[fl
     """One forward over everything that a walk read."""
     began = time.process_time()
     alone = reader.session(question, prompts=reader.card.prompts, heads="auto", max_new_tokens=64)
-    alone.read([searched_text(step.node) for step in walk.steps])
+    alone.read(with_headings([step.node for step in walk.context]))
     return 1, alone.usage.tokens, time.process_time() - began
 
 
