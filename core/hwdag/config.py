@@ -256,9 +256,14 @@ class SearchPlan:
     navigator: str
 
     @property
-    def walks(self) -> bool:
-        """Whether the reader is asked before every choice: for its relevance, or for p_yes."""
-        return self.rules.has_points or self.confidence < NEVER
+    def reads_along(self) -> bool:
+        """Whether the reader reads every node as it is visited.
+
+        It does where p_yes may end the search, and where points stay in the context. Otherwise leaves are
+        read together, and nothing but points before.
+        """
+        keeps = self.rules.has_points and self.rules.keeps_points
+        return keeps or self.confidence < NEVER
 
 
 _PAPERS = Rules(

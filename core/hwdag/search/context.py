@@ -112,10 +112,13 @@ class Budget:
     def take(self, index: int) -> Node:
         """Count a node in."""
         [node] = self.fetch([index])
-        sections = self._sections
-        cost = self._tokens_of(self.text(node)) if sections is None else sections.add(node)
+        keep = self.keeps(node)
+        if self._sections is not None and keep:
+            cost = self._sections.add(node)
+        else:
+            cost = self._tokens_of(self.text(node))
         self._last = under_heading(self._last, node)
-        self.tokens += cost * self.keeps(node)
+        self.tokens += cost * keep
         if node.level > 1:
             self._room_for_points -= cost
         return node

@@ -80,12 +80,11 @@ def find(
     )
     limit = min(plan.token_budget, session.room)
     counted = tokenizer is not None and tokenizer == query.reader.tokenizer
-    by_section = not plan.walks
     budget = Budget(
         corpus,
         session.costs,
         limit,
-        by_section=by_section,
+        by_section=not plan.reads_along,
         counted=counted,
         points_share=plan.rules.points_share,
         keeps_points=plan.rules.keeps_points,
@@ -96,20 +95,20 @@ def find(
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
-    if plan.walks and plan.rules.has_points:
+    along = plan.reads_along
+    if plan.rules.has_points:
         top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
-        steps = walk(frontier, session, progress, budget, initial, on_step)
-    elif plan.walks:
-        steps = select(frontier, budget, interruption, lambda step: None)
-        steps, unread = read_until_enough(session, steps, progress, on_step)
+        steps = walk(frontier, session, progress, budget, initial, on_step, reads_along=along)
     else:
-        steps = select(frontier, budget, interruption, on_step)
-        if query.for_answer:
-            steps, shown, unread = _read(session, query, steps)
-    if plan.walks:
+        steps = select(frontier, budget, interruption, (lambda step: None) if along else on_step)
+        if along:
+            steps, unread = read_until_enough(session, steps, progress, on_step)
+    if along:
         kept = [i for i, step in enumerate(steps) if step.kept]
         shown = list(zip(kept, with_headings([steps[i].node for i in kept]), strict=True))
+    elif query.for_answer:
+        steps, shown, unread = _read(session, query, steps)
     notes = [_note(plan)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
@@ -142,15 +141,17 @@ def _read(
     def interrupted() -> object:
         return query.interruption.reason
 
+    kept = [step for step in steps if step.kept]
     if query.history:
-        near, others = on_topic(steps)
-        read, shown, unread = read_by_section(session, near, interrupted)
-        return read, shown, unread + others
-    near = steps if query.reader.card.is_capable else near_best(steps)
+        near, others = on_topic(kept)
+    else:
+        near, others = kept if query.reader.card.is_capable else near_best(kept), []
     read, shown, unread = read_by_section(session, near, interrupted)
+    unread += others
     if unread:
-        return read, shown, unread
-    return *put_back(steps, read, shown), []
+        there = {step.position for step in read}
+        steps = [step for step in steps if not step.kept or step.position in there]
+    return *put_back(steps, read, shown), unread
 
 
 def _similarity(corpus: Corpus, query: Query, allowed: Mask | None) -> Similarity:
@@ -199,7 +200,7 @@ def _note(plan: SearchPlan) -> str:
     said = "the reader walked along edges of attention"
     if not plan.rules.has_points:
         said = "no model chose the nodes"
-        said += "; the reader said when it had enough" if plan.walks else ""
+        said += "; the reader said when it had enough" if plan.reads_along else ""
     return f'method "{plan.rules.method}": {said}'
 
 

@@ -49,12 +49,8 @@ class Speculation:
         """Note what may follow a node, before its visit changes the scores: the next best ones."""
         self._guesses = self._frontier.passed_over(index, self._most)
 
-    def read(self, text: str, *, keep: bool) -> Read:
+    def read(self, text: str) -> Read:
         """Read the node whose followers were guessed, as `text`; it was taken from the budget."""
-        if not keep:
-            self.end()
-            [attention] = self._session.peek([text]).tolist()
-            return Read(attention, None)
         if self._ahead and self._ahead[0][0] == text:
             self._hits += 1
             return self._ahead.popleft()[1]
