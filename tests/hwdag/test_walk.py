@@ -16,7 +16,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
 from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.context import READ_TOGETHER, with_headings
+from hwdag.search.context import READ_TOGETHER, by_section, with_headings
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
 from hwdag.search.similarity import Similarity
@@ -232,7 +232,7 @@ def test_context_tokens_stay_within_the_budget(budget):
         graph = random_graph(rng, chunks=10, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
         config = SearchConfig(token_budget=budget, confidence=NEVER)
-        found = search(graph, vectors, query, lm, config).retrieval
+        found = search(graph, vectors, query, lm, config, for_answer=False).retrieval
         kept = [step.node.text for step in found.steps if step.node.origin != "generated"]
         spent = sum(len(lm.codec.encode(f"* {text}\n")) for text in kept)
         assert spent == found.context_tokens <= budget
@@ -274,7 +274,7 @@ def test_p_yes_is_asked_for_only_where_it_may_stop_a_walk():
     graph = random_graph(rng, chunks=4, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     never = SearchConfig(token_budget=5000, confidence=NEVER)
-    found = search(graph, vectors, query, lm, never).retrieval
+    found = search(graph, vectors, query, lm, never, for_answer=False).retrieval
     assert (found.stop, found.p_yes) == ("exhausted", None)
     forced = search(graph, vectors, query, lm, SearchConfig(token_budget=5000, confidence=0.5))
     assert forced.retrieval.stop == "sufficient"
@@ -317,8 +317,7 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     assert unread.best(3) == unread.steps[:3]
 
 
-@pytest.mark.parametrize("confidence", [NEVER, 0.9999])
-@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize(("confidence", "keeps"), [(NEVER, True), (0.9999, True), (0.9999, False)])
 def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence, keeps):
     """A point that a model wrote has none, and the heading before it still holds behind it."""
     rng, lm = np.random.default_rng(4), ScriptedLM(p_yes=[0.0])
@@ -342,25 +341,39 @@ def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence, k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_answer_rests_on_the_text_alone(family):
-    """Points pass their relevance on; the cache is that of the sentences, in the order of the visits."""
-    rng, lm = np.random.default_rng(4), HuggingFaceLM(model(family), tokenizer())
+@pytest.mark.parametrize("family", [*FAMILIES, *HYBRIDS])
+@pytest.mark.parametrize("confidence", [NEVER, 0.9999])
+def test_an_answer_rests_on_the_text_alone(family, confidence):
+    """Points pass their relevance on; the cache is that of the sentences: in the order of the visits, or
+    by section where p_yes does not end the walk. Then points alone are read before."""
+    card = Card(True, True, True)  # reads everything
+    rng, lm = np.random.default_rng(4), HuggingFaceLM(model(family), tokenizer(), card=card)
     graph = headed(rng, random_graph(rng, chunks=12, levels=3))
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    walked = search(graph, vectors, query, lm, SearchConfig(token_budget=600))
-    nodes = [step.node for step in walked.retrieval.steps]
-    assert {node.origin for node in nodes} == {"generated", "chunk"}
-    shown = [text for _, text in walked.shown]
-    assert shown == with_headings([node for node in nodes if node.origin == "chunk"])
+    config = SearchConfig(token_budget=600, confidence=confidence)
+    walked = search(graph, vectors, query, lm, config)
+    steps = walked.retrieval.steps
+    assert {step.node.origin for step in steps} == {"generated", "chunk"}
+    kept = [i for i, step in enumerate(steps) if step.node.origin == "chunk"]
+    assert walked.retrieval.context == tuple(steps[i] for i in kept)
+    nodes = [steps[i].node for i in kept]
+    expected = list(zip(kept, with_headings(nodes), strict=True))
+    if confidence == NEVER:
+        expected = [(kept[at], text) for at, text in by_section(nodes)]
+    assert walked.shown == expected
     alone = opened(lm)
-    attention = alone.append(shown)
-    for place, (i, _) in enumerate(walked.shown):
-        expected = (place + 2) * attention[place]
-        assert walked.retrieval.steps[i].relevance == pytest.approx(expected, rel=1e-3)
+    attention = alone.append([text for _, text in expected])
+    for place, (i, _) in enumerate(expected):
+        assert steps[i].relevance == pytest.approx((place + 2) * attention[place], rel=1e-3)
     assert walked.session.cached_tokens == alone.cached_tokens
     one, other = ("".join(s.decode(enough=True, max_new_tokens=8)) for s in (walked.session, alone))
     assert one == other
+    if confidence == NEVER:
+        later = [step for step in steps if not (step.kept or step.initial)]
+        seen = [float(opened(lm).append([step.node.text])[0]) for step in later]
+        np.testing.assert_allclose(
+            [step.relevance for step in later], 2 * np.array(seen), rtol=1e-3
+        )
 
 
 @pytest.mark.slow
@@ -446,7 +459,7 @@ def test_after_a_stop_k_nodes_are_filled_up_by_what_would_come_next():
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     options = {"token_budget": 5000, "scoring": Scoring(attention=0)}
     never, config = (SearchConfig(confidence=sure, **options) for sure in (NEVER, 0.5))
-    rules = {"initial_share": 0.0}
+    rules = {"initial_share": 0.0, "keeps_points": True}
     whole = search(graph, vectors, query, ScriptedLM(), never, rules=rules).retrieval.steps
     lm = ScriptedLM(p_yes=[0.0, 0.99])
     for k in (1, 3, 4, 6, len(whole)):
@@ -666,19 +679,24 @@ def test_only_allowed_nodes_are_scored_and_shown():
     np.testing.assert_allclose([s.score for s in only.steps], [s.score for s in alone.steps])
 
 
-def test_k_nodes_are_filled_up_by_score_after_the_walk():
+@pytest.mark.parametrize("keeps", [True, False])
+def test_k_nodes_are_filled_up_by_score_after_the_walk(keeps):
+    """Written points that would not be kept are no results."""
+    rules = {"keeps_points": keeps}
     rng = np.random.default_rng(7)
     graph = random_graph(rng, chunks=8, levels=3)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     lm, config = ScriptedLM(p_yes=[0.9]), SearchConfig(confidence=0.5)
-    found = search(graph, vectors, query, lm, config, k=6).retrieval
+    found = search(graph, vectors, query, lm, config, k=6, rules=rules).retrieval
     assert found.stop == "sufficient"
     assert len(found.steps) < 6 == len(found.best(6))
     assert len({step.node.id for step in found.best(6)}) == 6
     scores = [step.score for step in found.beyond]
     assert scores == sorted(scores, reverse=True)
-    everything = search(graph, vectors, query, lm, config, k=1000).retrieval
-    assert len(everything.best(1000)) == len(graph)
+    everything = search(graph, vectors, query, lm, config, k=1000, rules=rules).retrieval
+    nodes = [node for node in graph.nodes if keeps or node.level == 1]
+    assert {step.node.id for step in everything.best(1000)} == {node.id for node in nodes}
+    assert len(everything.best(1000)) == len(nodes)
     assert len(found.best(1)) == 1
 
 
