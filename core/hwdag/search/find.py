@@ -69,9 +69,9 @@ def find(
     """Select nodes for a question, or walk where a model is asked.
 
     Only `allowed` nodes, (n,), are scored and shown. The `tokenizer` is the one that counted the tokens
-    of the nodes, if any: the reader counts them again if it has another one. A model is asked where p_yes may end the search, or
-    relevance is passed on along edges. Raises `QuestionTooLong`, and `Vanished` where a document is
-    deleted that is about to be read.
+    of the nodes, if any: the reader counts them again if it has another one. A model is asked where p_yes
+    may end the search, or relevance is passed on along edges. Raises `QuestionTooLong`, and `Vanished`
+    where a document is deleted that is about to be read.
     """
     question, plan, interruption = query.question, query.plan, query.interruption
     progress = ProgressControl(plan.confidence, plan.patience, interruption)
