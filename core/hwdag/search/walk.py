@@ -2,8 +2,9 @@
 
 GARLIC 3.2, PECAN 3.2 and App. A.2, B, C. `[node][answer slot]` in a forward gives the node's relevance
 to the question and p_yes; then the slot is cropped from the cache. Where p_yes ends no walk there is no
-slot, and where points do not stay in the context either, only they are read (ours). A forward has more nodes where the next ones can be foreseen (`hwdag.search.speculation`).
-Relations: `hwdag.search.select` chooses without a model.
+slot, and where points do not stay in the context either, only they are read (ours). A forward has more
+nodes where the next ones can be foreseen (`hwdag.search.speculation`). Relations: `hwdag.search.select`
+chooses without a model.
 """
 
 from __future__ import annotations
