@@ -44,7 +44,8 @@ def test_p_yes_ends_the_walk_where_it_would_have_gone_on(seed):
     rng = np.random.default_rng(seed)
     script, confidence, patience = rng.random(40), 0.6, 1 + seed % 3
     options = {"token_budget": 250, "patience": patience}
-    whole = searched(ScriptedLM(p_yes=script), SearchConfig(confidence=NEVER, **options), seed)
+    never = SearchConfig(confidence=0.999999, **options)
+    whole = searched(ScriptedLM(p_yes=script), never, seed)
     asked = SearchConfig(confidence=confidence, **options)
     found = searched(ScriptedLM(p_yes=script), asked, seed)
     end = stopping_point(readings(whole.retrieval), confidence, patience)
@@ -53,7 +54,8 @@ def test_p_yes_ends_the_walk_where_it_would_have_gone_on(seed):
     assert (found.retrieval.stop == "sufficient") == (end is not None)
     assert len(readings(found.retrieval)) == (end or len(readings(whole.retrieval)))
     assert found.says_yes is bool(found.retrieval.p_yes > confidence)
-    assert whole.says_yes
+    assert not whole.says_yes
+    assert searched(ScriptedLM(p_yes=script), SearchConfig(confidence=NEVER), seed).says_yes
 
 
 def test_without_a_confidence_the_one_of_the_reader_counts():

@@ -164,8 +164,7 @@ class Frontier:
 
     def pass_on(self, index: int, relevance: float) -> None:
         """Pass the relevance r of a visited node, and of its copies a level down, on along their edges."""
-        copies = self._corpus.copies(index)
-        for node in (index, *copies[self._visible[copies]].tolist()):
+        for node in self._parents(index):
             children, weights = self._corpus.children(node)
             seen = self._visible[children]
             children = children[seen]
@@ -178,6 +177,15 @@ class Frontier:
             self._unit = float(z[self._unread[self._reached]].max(initial=0.0))
         else:
             self._unit = float(z.sum()) if self._scale == "share" else 1.0
+
+    def passes_on(self, index: int) -> bool:
+        """Whether there is an edge to pass relevance on along."""
+        return any(len(self._corpus.children(node)[0]) for node in self._parents(index))
+
+    def _parents(self, index: int) -> tuple[int, ...]:
+        """A node and its copies."""
+        copies = self._corpus.copies(index)
+        return (index, *copies[self._visible[copies]].tolist())
 
     def ranking(self, count: int) -> Indices:
         """The `count` best unread nodes by score, best first, whether they fit or not."""

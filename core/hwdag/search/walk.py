@@ -39,7 +39,7 @@ def walk(
 
     When it is enough is for the progress control to say (GARLIC 3.2.1). The walk also ends where no
     node fits into the budget, or none is left. Unless it `reads_along` (ours), the reader only looks at
-    points: leaves pass nothing on, so they can be read together later.
+    points: what has no edges passes nothing on, so it can be read together with others later.
     """
     visits = _Visits(frontier, session, progress, budget, on_step, reads_along)
     visits.begin(initial)
@@ -96,7 +96,7 @@ class _Visits:
         step = choice(self._frontier, self._budget, index, len(self.steps) + FIRST_POSITION)
         if stays:
             self._take(index, step, *self.speculation.read(text))
-        elif step.node.level > 1:
+        elif self._frontier.passes_on(index):
             self.speculation.end()
             [mean] = self._session.peek([searched_text(step.node)]).tolist()
             self._take(index, step, mean)
