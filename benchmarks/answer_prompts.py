@@ -3,8 +3,8 @@
     python benchmarks/answer_prompts.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/answer_prompts
 
 Training questions of HotpotQA, SQuAD and FairytaleQA, an index of each document, the same evidence for
-every wording. p_yes is read after the evidence, and after the evidence of another
-question of the same length: its AUC says how well it tells the two apart. Goes on where it was.
+every wording. p_yes is read after the evidence, and after the evidence of another question of the same
+length: its AUC says how well it tells the two apart. Goes on where it was.
 """
 
 from __future__ import annotations

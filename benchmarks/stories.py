@@ -4,8 +4,9 @@
     python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train down
 
 Whole stories of 800 to 2,200 words become one graph each; their windows are written in batches over all
-stories. `answers` walks with written points in the context, and without them, beside `evidence`. `down` asks no model: it passes the similarity of points down their edges
-to the sentences, beside shuffled and equal edges. Goes on where it was.
+stories. `answers` walks with written points in the context, and without them, beside `evidence`. `down`
+asks no model: it passes the similarity of points down their edges to the sentences, beside shuffled and
+equal edges. Goes on where it was.
 """
 
 from __future__ import annotations
@@ -68,7 +69,6 @@ def main() -> None:
     parser.add_argument("--split", default="dev", choices=("dev", "train"))
     parser.add_argument("--stories", type=int, default=10)
     parser.add_argument("--limit", type=int, default=100, help="questions")
-    parser.add_argument("--skip", type=int, default=0, help="questions before the first")
     parser.add_argument("--budget", type=int, default=1024, help="node tokens")
     parser.add_argument("what", choices=("answers", "down"))
     options = parser.parse_args()
@@ -82,8 +82,7 @@ def main() -> None:
         passed_down(graph, asked[: options.limit])
         return
     path = options.output / f"{options.split}-{options.budget}.jsonl"
-    last = options.skip + options.limit
-    answer_all(graph, options.budget, asked[options.skip : last], path)
+    answer_all(graph, options.budget, asked[: options.limit], path)
     print(table(rows_of(path)))
 
 

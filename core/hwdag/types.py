@@ -149,8 +149,9 @@ class Step:
 
     `relevance` is r of PECAN App. C: mean attention to the question times the place in the cache,
     which is `position` unless nodes were read by section or earlier ones were not kept. It is None if
-    the reader did not read the node, because neither the walk nor an answer needed it. `p_yes` is read after appending the node;
-    None if several nodes were read at once and this was not the last, or nobody asked for it.
+    the reader did not read the node, because neither the walk nor an answer needed it. `p_yes` is read
+    after appending the node; None if several nodes were read at once and this was not the last, or
+    nobody asked for it.
 
     A node that is not `kept` has passed its relevance on and left the context again, as written points do
     in "hwdag".

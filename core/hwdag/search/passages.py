@@ -42,7 +42,7 @@ def in_sources(retrieval: Retrieval) -> Retrieval:
 
 
 def in_passages(retrieval: Retrieval) -> Retrieval:
-    """The same retrieval with the paragraphs that its nodes rest on, each once, in the order of the walk.
+    """The same retrieval with the paragraphs that its context rests on, each once, in the order of the walk.
 
     A paragraph has the scores of the first node that led to it; its `tokens` are estimated from that.
     """
@@ -58,7 +58,7 @@ def in_passages(retrieval: Retrieval) -> Retrieval:
                         seen.add((key, span))
                         yield _passage(step, span, retrieval.sources[key].text)
 
-    read = tuple(paragraphs(retrieval.steps))
+    read = tuple(paragraphs(retrieval.context))
     return replace(retrieval, steps=read, beyond=tuple(paragraphs(retrieval.beyond)))
 
 

@@ -1,7 +1,7 @@
 """Which Information Points are worth a node (ours): no copies, and no number that the text has elsewhere.
 
 A point that repeats a sentence costs a node and an edge, and condenses nothing. A small writer moves years
-from one sentence to another, and a reader believes them.
+from one sentence to another.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from hwdag.text.words import content_words, words
 NEAR_COPY = 0.85
 """A point is the near-duplicate of a text with which it shares this part of the words of the longer.
 A pronoun that became a name in a sentence of six words is below it, one in a sentence of twelve above."""
+
+LONG_NUMBER = 3
+"""Digits of a number that is checked, such as a year; a shorter one may be a word in the text ("eleven")."""
 
 
 def originals(points: Iterable[str], texts: Sequence[str]) -> list[str]:
@@ -33,10 +36,6 @@ def originals(points: Iterable[str], texts: Sequence[str]) -> list[str]:
         known.append(counted)
         kept.append(point)
     return kept
-
-
-LONG_NUMBER = 3
-"""Digits of a number that is checked, such as a year; a shorter one may be a word in the text ("eleven")."""
 
 
 def grounded(points: Iterable[str], texts: Sequence[str], heading: str = "") -> list[str]:
