@@ -1,10 +1,10 @@
-"""Which words to ask an untrained reader in: F1 of its answers, and how well its p_yes tells.
+"""Which words to ask an untrained reader in: F1 of its answers, how well its p_yes tells, what it refuses.
 
     python benchmarks/answer_prompts.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/answer_prompts
 
 Training questions of HotpotQA, SQuAD and FairytaleQA, an index of each document, the same evidence for
-every wording. p_yes is read after the evidence, and after the evidence of another question of the same
-length: its AUC says how well it tells the two apart. Goes on where it was.
+every wording; then the evidence that is found where the gold paragraphs are taken out. The AUC says how
+well p_yes tells the two apart, as it is and less what it is before any evidence. Goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,30 +13,55 @@ import argparse
 import json
 import os
 import random
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from scipy.special import logit
 from sklearn.metrics import roc_auc_score
 
-from hwdag import Document, HWDAGIndex, Prompts, SearchConfig
-from hwdag.lm.base import Reader
+from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.lm.default import load_reader
-from hwdag.text.prompts import (
-    ENOUGH,
-    ONE_TURN,
-    SUFFICIENCY,
-    SearchPrompts,
-)
+from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.layout import SearchLayout
+from hwdag.lm.session import KVDecoding
+from hwdag.search.context import by_section
+from hwdag.text.prompts import SUFFICIENCY, SearchPrompts
 from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.text_metrics import f1
 
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data")) / "train"
 SETS = {"hotpotqa": 80, "squad": 60, "fairytaleqa": 60}
 ANSWER_TOKENS = 24
+NOTHING = "..."  # what stands in the place of evidence before there is any
 
-AGAIN = "Question: {question}\n"
+AGAIN = "\nQuestion: {question}\n"
+ONE_TURN = SearchPrompts.one_turn()
+NOT_FOUND = "not in the documents"
+
+
+def one_turn(words: str) -> SearchPrompts:
+    """Ask in one turn, with these words behind the question."""
+    return replace(ONE_TURN, answer=AGAIN + words)
+
+
 VARIANTS = {
-    "papers": SearchPrompts(),
+    "one turn: the answer alone": ONE_TURN,
+    "one turn: concisely": one_turn(
+        "Answer this question from the information above, as concisely as you can."
+    ),
+    "one turn: shortest words": one_turn(
+        "The information may also be about other things. Reply with the shortest words of it that "
+        "answer this question, without an explanation."
+    ),
+    "one turn: a short phrase": one_turn(
+        "Answer from the information above alone. Reply with a short phrase, not a sentence."
+    ),
+    "one turn: or not found": one_turn(
+        "Reply with the answer alone, in a few words, without an explanation. If the information "
+        f"above does not say it, reply: {NOT_FOUND}"
+    ),
     "neutral first turn": SearchPrompts(
         SUFFICIENCY.replace(
             "Can this question be answered by the following information? Response “Yes” or “No” in "
@@ -44,17 +69,13 @@ VARIANTS = {
             "Read the question and the information. First reply “Yes” if the information is enough "
             "to answer the question, else “No”. You will then be asked for the answer.",
         ),
-        answer=AGAIN + "What is the answer? Reply with the answer alone, in a few words.",
+        answer=AGAIN[1:] + "What is the answer? Reply with the answer alone, in a few words.",
     ),
-    "one turn, concisely": SearchPrompts(
-        ONE_TURN,
-        ENOUGH,
-        "\n" + AGAIN + "Answer this question from the information above, as concisely as you can.",
-        second_turn=False,
-    ),
-    "one turn, the answer alone": SearchPrompts.one_turn(),
+    "papers": SearchPrompts(),
 }
-DEFAULT = "one turn, the answer alone"
+"""Wordings of the same opening stand together: what one has read, the next is asked over."""
+
+DEFAULT, REFUSING = "one turn: the answer alone", "one turn: or not found"
 
 
 def questions(limits: dict[str, int], seed: int = 7) -> list[tuple[str, dict, dict]]:
@@ -74,17 +95,44 @@ def questions(limits: dict[str, int], seed: int = 7) -> list[tuple[str, dict, di
     return found
 
 
-def asked(index: HWDAGIndex, question: str, names: list[str], budget: int) -> dict[str, dict]:
-    """Answer and p_yes under each wording."""
+def asked(lm: HuggingFaceLM, question: str, texts: list[str], names: list[str]) -> dict[str, dict]:
+    """Answer and p_yes under each wording, over the same evidence."""
     rows = {}
-    for name in names:
-        index.prompts = Prompts(search=VARIANTS[name])
-        stream = index.stream(
-            question, config=SearchConfig(token_budget=budget), max_new_tokens=ANSWER_TOKENS
-        )
-        read = [step.p_yes for step in stream.retrieval.steps if step.p_yes is not None]
-        rows[name] = {"p_yes": read[-1], "text": stream.answer.text}
+    for _, group in groupby(names, lambda name: VARIANTS[name].opening):
+        session, p_yes = None, 0.0
+        for name in group:
+            prompts = VARIANTS[name]
+            if session is None:
+                session = lm.session(
+                    question, prompts=prompts, heads="all", max_new_tokens=ANSWER_TOKENS
+                )
+                p_yes = session.read(texts).p_yes
+            layout = SearchLayout(lm.engine.codec, lm.engine.turns, question, prompts)
+            words = layout.until_answer(enough=True)
+            text = "".join(KVDecoding(session, lm.engine, words, ANSWER_TOKENS, [])).strip()
+            rows[name] = {"p_yes": p_yes, "text": text}
+            session.forget(1)  # the answer, with the last node
+            session.append(texts[-1:])
     return rows
+
+
+def evidence(lm: HuggingFaceLM, document: dict, text: str, question: str, budget: int) -> list[str]:
+    """What a search over a text finds, as a reader is shown it."""
+    title = document.get("title", "")
+    index = HWDAGIndex.from_documents(
+        [Document(document["id"], text, title=title)], method="evidence", reader=lm
+    )
+    steps = index.search(question, config=SearchConfig(token_budget=budget)).steps
+    return [shown for _, shown in by_section([step.node for step in steps])]
+
+
+def without_gold(document: dict, question: dict) -> str:
+    """The text of a document without the paragraphs that hold the answer."""
+    named = {one["id"]: one["text"] for one in document.get("paragraphs", ())}
+    text = document["text"]
+    for one in question["evidence"]:
+        text = text.replace(named.get(one, one), "")
+    return text
 
 
 def main() -> None:
@@ -93,36 +141,31 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="hub name or path of the reader")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the results")
     parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--wordings", help="some of them, with commas")
     parser.add_argument("--budget", type=int, default=512, help="tokens of evidence")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"{Path(options.model).name}-{options.budget}.jsonl"
     done = {row["id"] for row in rows_of(path)}
-    reader = load_reader(options.model, dtype=options.dtype)
+    lm = load_reader(options.model, dtype=options.dtype)
+    names = options.wordings.split(",") if options.wordings else list(VARIANTS)
     every = questions(SETS)
     random.Random(1).shuffle(every)  # so that a run that was stopped has some of every set
-    for i, (name, document, question) in enumerate(every):
+    for name, document, question in every:
         if question["id"] in done:
             continue
-        other = every[i - 1][2]["question"]
-        text = Document(document["id"], document["text"], title=document.get("title", ""))
-        index = HWDAGIndex.from_documents([text], method="evidence", reader=reader)
-        rows = asked(index, question["question"], list(VARIANTS), options.budget)
-        # the evidence of another question, this question asked
-        nodes = index.search(other, config=SearchConfig(token_budget=options.budget)).steps
-        texts = [step.node.text for step in nodes]
-        wrong = {DEFAULT: p_yes_of(reader, question["question"], texts, VARIANTS[DEFAULT])}
+        asks = question["question"]
+        texts = evidence(lm, document, document["text"], asks, options.budget)
         row = {"id": question["id"], "set": name, "answers": question["answers"]}
-        row |= {"rows": rows, "without": wrong}
+        row |= {"rows": asked(lm, asks, texts, names)}
+        before = lm.session(asks, prompts=VARIANTS[DEFAULT], heads="all", max_new_tokens=1)
+        row["before"] = before.read([NOTHING]).p_yes
+        if (rest := without_gold(document, question)).strip():
+            texts = evidence(lm, document, rest, asks, options.budget)
+            row["without"] = asked(lm, asks, texts, [n for n in (DEFAULT, REFUSING) if n in names])
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     print(table(rows_of(path)))
-
-
-def p_yes_of(reader: Reader, question: str, texts: list[str], prompts: SearchPrompts) -> float:
-    """p_yes of a question over these texts."""
-    session = reader.session(question, prompts=prompts, heads="all", max_new_tokens=64)
-    return session.read(texts).p_yes
 
 
 def rows_of(path: Path) -> list[dict]:
@@ -132,22 +175,36 @@ def rows_of(path: Path) -> list[dict]:
 
 
 def table(rows: list[dict]) -> str:
-    """A line per wording: F1 with interval, of each set, and the share of bare Yes and No."""
+    """A line per wording: F1, of each set, the difference from the default, bare Yes and No; then the rest."""
     lines = [f"{len(rows)} questions"]
-    for name in VARIANTS:
-        scores = np.array([f1(row["rows"][name]["text"], row["answers"]) for row in rows])
+    names = [name for name in VARIANTS if all(name in row["rows"] for row in rows)]
+    scores = {
+        name: np.array([f1(row["rows"][name]["text"], row["answers"]) for row in rows])
+        for name in names
+    }
+    sets = np.array([row["set"] for row in rows])
+    for name in names:
         bare = np.mean(
             [row["rows"][name]["text"].strip(" .").lower() in ("yes", "no") for row in rows]
         )
-        each = " ".join(
-            f"{one} {np.mean([s for s, r in zip(scores, rows, strict=True) if r['set'] == one]):.2f}"
-            for one in SETS
+        each = " ".join(f"{one} {scores[name][sets == one].mean():.2f}" for one in SETS)
+        less = bootstrap(scores[name] - scores[DEFAULT])
+        lines.append(
+            f"{name:28} {bootstrap(scores[name])}  {each}  bare {bare:.2f}  minus default {less}"
         )
-        lines.append(f"{name:28} {bootstrap(scores)}  {each}  bare {bare:.2f}")
-    for name in rows[0]["without"] if rows else ():
-        p = [row["rows"][name]["p_yes"] for row in rows] + [row["without"][name] for row in rows]
-        auc = roc_auc_score([1] * len(rows) + [0] * len(rows), p)
-        lines.append(f"AUC of p_yes, {name}: {auc:.2f}")
+    both = [row for row in rows if "without" in row]
+    if REFUSING in names:
+        shares = [
+            np.mean([NOT_FOUND in row[where][REFUSING]["text"].lower() for row in both])
+            for where in ("rows", "without")
+        ]
+        lines.append(f"refused with and without gold: {shares[0]:.2f} {shares[1]:.2f}")
+    p = np.array([[row[where][DEFAULT]["p_yes"] for row in both] for where in ("rows", "without")])
+    before = np.array([row["before"] for row in both])
+    gold = np.repeat([1, 0], len(both))
+    for form, values in (("p_yes", p), ("its gain", logit(p) - logit(before))):
+        lines.append(f"AUC of {form}: {roc_auc_score(gold, values.ravel()):.2f}")
+    lines.append(f"pairs in order: {np.mean(p[0] > p[1]):.2f}")
     return "\n".join(lines)
 
 

@@ -25,9 +25,8 @@ PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musiqu
 REPLY_TOKENS = 128  # the longest reply of the LLM wrappers in the faces
 MAX_NEW_TOKENS = 64  # the longest answer of a reader, unless the call says otherwise
 ANSWERER_TOKENS = 1024  # that of an answerer, which may think before it answers
-ANSWERER_BUDGET = (
-    2048  # tokens of evidence for an answerer, which reads what the default reader cannot use
-)
+TOKEN_BUDGET = 512  # of evidence: readers of up to 1.5 billion weights answer worse from more
+ANSWERER_BUDGET = 2048  # that of an answerer, which is taken to be a larger model
 
 PAPER_PATIENCE = 1  # number of "Yes" that end the walk (GARLIC 3.2.1)
 
@@ -145,9 +144,8 @@ class SearchConfig(CheckedOptions):
         method: that of the index, unless it is given here (`BuildConfig.method`): an index of leaves
             alone can only be searched as "evidence".
         token_budget: node tokens put before the reader, at most, and never more than its context
-            holds. 512 for "evidence", from which the embedded model answers best
-            (`docs/evaluation.md`), and 2,048 where an answerer answers; 1,024 for "hwdag"; 8,192 for
-            the papers.
+            holds. 512, from which small models answer best (`docs/evaluation.md`); 2,048 where an
+            answerer answers and the reader need not read along; 8,192 for the papers.
         confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). 1 asks for no p_yes: the
             budget alone ends the search, as it does for "evidence". "hwdag" takes the reader's own
             value; the papers have 0.5 (`PECAN_CONFIDENCE` has more).
@@ -185,18 +183,18 @@ class SearchConfig(CheckedOptions):
         rules = RULES[method]
         sure = confidence if rules.confidence is None else rules.confidence
         wanted = sure if self.confidence is None else self.confidence
-        # why not with p_yes or points: the reader reads all of it
-        is_unread = for_answerer and not rules.has_points and wanted == NEVER
-        budget = ANSWERER_BUDGET if is_unread else rules.token_budget
-        return SearchPlan(
+        plan = SearchPlan(
             rules=rules,
-            token_budget=self.token_budget or budget,
+            token_budget=self.token_budget or rules.token_budget,
             confidence=wanted,
             patience=self.patience,
             heads="all" if rules.is_paper and self.heads == "auto" else self.heads,
             scoring=self.scoring or rules.scoring,
             navigator="none" if rules.is_paper and self.navigator == "auto" else self.navigator,
         )
+        if for_answerer and not self.token_budget and not plan.reads_along:
+            return replace(plan, token_budget=ANSWERER_BUDGET)
+        return plan
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Self:
@@ -234,7 +232,7 @@ class Rules:
     has_points: bool = True
     leaves: Leaves = "sentences"
     window_tokens: int | None = None
-    token_budget: int
+    token_budget: int = TOKEN_BUDGET
     confidence: float | None = None
     scoring: Scoring = Scoring()
     initial_share: float = 0.0
@@ -282,13 +280,11 @@ RULES: Mapping[Method, Rules] = {
     "evidence": Rules(
         method="evidence",
         has_points=False,
-        token_budget=512,
         confidence=NEVER,
         scoring=Scoring(attention=0.0),
     ),
     "hwdag": Rules(
         method="hwdag",
-        token_budget=1024,
         initial_share=1 / 8,
         points_share=1 / 4,
         keeps_points=False,

@@ -36,6 +36,16 @@ def test_a_file_holds_a_card(tmp_path):
     assert own.known_heads == ((0, 0),)
 
 
+def test_a_card_without_heads_says_that_all_of_them_are_best(caplog):
+    lm = HuggingFaceLM(model(), tokenizer(), name="nobody/measured-me")
+    measured = HuggingFaceLM(lm.model, lm.codec.tokenizer, name=lm.name, card=file_of(lm))
+    with caplog.at_level("WARNING", "hwdag"):
+        assert measured.pairs_of("auto") is None
+        assert not caplog.records
+        lm.pairs_of("auto")
+    assert "heads" in caplog.text
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -180,7 +180,7 @@ def resolve(heads: Heads, known: HeadList | None) -> HeadList | None:
 def warn_unknown(name: str) -> None:
     """Warn once per model that "auto" means all heads."""
     _LOGGER.warning(
-        "no retrieval heads are known for %s, so the mean over all heads is used, which ranks worse; "
+        "no retrieval heads are known for %s, so the mean over all heads is used, which may rank worse; "
         "find them with `%s` and pass heads=HEADS.json",
         name,
         DETECT.format(name=name),

@@ -317,7 +317,8 @@ class HuggingFaceLM:
 
         Raises `InputError` for a layer or head that the model does not have.
         """
-        if heads == "auto" and self.known_heads is None:
+        # why not with a card: its model attends best with all heads, or its file would name some
+        if heads == "auto" and self.known_heads is None and not self._has_card:
             warn_unknown(self.name)
         pairs = resolve(heads, self.known_heads)
         check_heads(self.engine.weights.config, pairs)
@@ -327,6 +328,7 @@ class HuggingFaceLM:
         """Take over what a card says; returns its heads, None where it has none."""
         config = self.engine.weights.config
         file = None if isinstance(source, Card) else card_file(source, self.name, config)
+        self._has_card = file is not None
         if isinstance(source, Card):
             self.card = source
         else:

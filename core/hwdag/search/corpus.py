@@ -127,11 +127,6 @@ class Corpus:
         """Whether there is more than leaves."""
         return self.height() > 1
 
-    @cached_property
-    def has_generated(self) -> bool:
-        """Whether an LM wrote the text of any node."""
-        return any(segment.generated.any() for segment in self.segments)
-
     def any_generated(self, indices: Indices) -> bool:
         """Whether an LM wrote the text of any of these nodes; `indices` are ascending."""
         borders = np.searchsorted(indices, self._starts)
