@@ -61,7 +61,7 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
     path = tmp_path / "town.hwdag"
     assert main(["build", str(folder), "-o", str(path), "--quiet"]) == 0
     shown = capsys.readouterr().out
-    assert "3 documents built" in shown
+    assert "documents: 3 built" in shown
     assert "broken.pdf" in shown
     assert "empty.txt: empty or only white space" in shown
     texts = " ".join(document.text for document in HWDAGIndex.load(path).documents.values())

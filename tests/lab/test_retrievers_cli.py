@@ -75,7 +75,7 @@ def test_a_question_to_another_method(method, folder, tmp_path, capsys):
     assert try_it(method, [folder, more], question, *options) == 0
     shown = capsys.readouterr()
     assert "sources:" in shown.out
-    assert "2 documents built" in shown.err
+    assert "documents: 2 built" in shown.err
 
 
 @pytest.mark.model

@@ -39,7 +39,7 @@ class Estimate:
     seconds: float | None
 
     def __str__(self) -> str:
-        said = f"{self.documents:,} documents to build, about {self.calls:,} calls, {self.tokens:,} tokens"
+        said = f"documents to build: {self.documents:,}; about {self.calls:,} calls, {self.tokens:,} tokens"
         if self.tflops:
             said += f", {self.tflops:,.1f} TFLOPs"
         if self.calls:

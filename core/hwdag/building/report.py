@@ -58,27 +58,27 @@ class BuildReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self.built)} documents built, {len(self.unchanged)} unchanged, "
-            f"{len(self.skipped)} skipped, {len(self.deleted)} deleted; {self.nodes} nodes",
+            f"documents: {len(self.built)} built, {len(self.unchanged)} unchanged, "
+            f"{len(self.skipped)} skipped, {len(self.deleted)} deleted; nodes: {self.nodes}",
         ]
         if self.usage != Usage():
             lines.append(f"{_spent(self.usage)} in the model")
         if self.writing != Usage():
             lines.append(f"{_spent(self.writing)} in the writer")
         if self.reused:
-            lines.append(f"{self.reused} finished calls were used again")
+            lines.append(f"finished calls that were used again: {self.reused}")
         if self.retries or self.fallbacks:
             lines.append(
-                f"{self.retries} retries, {self.fallbacks} windows fell back to extraction"
+                f"retries: {self.retries}; windows that fell back to extraction: {self.fallbacks}"
             )
         if self.refused or self.too_long:
             lines.append(
-                f"{self.refused} copied or misdated points were refused, {self.too_long} replies took "
-                "all the tokens that they may take"
+                f"copied or misdated points that were refused: {self.refused}; replies that took all "
+                f"the tokens that they may take: {self.too_long}"
             )
         if self.stopped:
-            left = "more documents" if self.pending is None else f"{self.pending} documents"
-            lines.append(f"stopped at {self.stopped}, {left} to go; run the same again to go on")
+            left = "more" if self.pending is None else f"{self.pending} more"
+            lines.append(f"stopped at {self.stopped}, {left} to build; run the same again to go on")
         lines += _skipped_lines(self.skipped)
         return "\n".join([*lines, *self.notes])
 
