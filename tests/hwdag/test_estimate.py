@@ -6,6 +6,7 @@ from worlds import random_documents
 
 from hwdag import BuildConfig, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.lm.base import Speed
 from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag_lab.scripted import ScriptedLM
@@ -48,6 +49,33 @@ def test_a_local_model_is_timed_and_that_costs_it_nothing():
     assert found.seconds > 0
     assert found.tflops > 0
     assert lm.usage.tokens == 0
+
+
+class Clocked(ScriptedLM):
+    """Reads in no time, and decodes a step in a second."""
+
+    def __init__(self, concurrency):
+        super().__init__(writes=True)
+        self.concurrency = concurrency
+
+    def speed(self):
+        return Speed(read=0.0, step=1.0)
+
+    def tflops(self, new_tokens, cached_tokens, *, logit_rows=1):
+        return 0.0
+
+
+def test_replies_take_as_long_as_the_batches_that_they_are_written_in():
+    """A level of one window cannot share its steps; one of many windows shares them."""
+    alone, together = (
+        empty(Clocked(concurrency)).estimate(DOCUMENTS[:1]) for concurrency in (1, 64)
+    )
+    assert alone.calls == together.calls > 6
+    assert alone.seconds > 2 * together.seconds
+    short = random_documents(5, documents=1, sentences=8)
+    one, same = (empty(Clocked(concurrency)).estimate(short) for concurrency in (1, 64))
+    assert one.calls == 2
+    assert one.seconds == same.seconds > 0
 
 
 def test_with_a_limit_leaves_come_first_and_points_later(tmp_path):

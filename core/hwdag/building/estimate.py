@@ -53,10 +53,11 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
 
     A model that can be timed (`hwdag.lm.base.Timed`) is, for a few seconds.
     """
-    count, windows = 0, list[tuple[int, int]]()
+    count, levels = 0, list[list[tuple[int, int]]]()
     for document in documents:
         count += 1
-        windows += _windows(builder, document)
+        levels += _levels(builder, document)
+    windows = [window for level in levels for window in level]
     prompts, replies = (sum(pair[i] for pair in windows) for i in (0, 1))
     reader = builder.reader
     writer: object = builder.writer  # often the reader itself
@@ -71,7 +72,10 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
                 reader.tflops(prompt, 0) + reader.tflops(reply, prompt, logit_rows=reply)
                 for prompt, reply in windows
             )
-            seconds += prompts * speed.read + replies * speed.write
+            # why by level: the replies of a level are written together, and those of the next need them
+            at_once = int(getattr(writer, "concurrency", 1))
+            steps = sum(ceil(len(one) / at_once) * max(reply for _, reply in one) for one in levels)
+            seconds += prompts * speed.read + steps * speed.step
     elif windows:
         seconds = None
     if writer is not None:
@@ -81,8 +85,8 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
     return Estimate(count, calls, reads, tflops, seconds if windows else 0.0)
 
 
-def _windows(builder: GraphBuilder, document: Document) -> Iterator[tuple[int, int]]:
-    """Yield the tokens of the prompt and of the reply of every window of a document."""
+def _levels(builder: GraphBuilder, document: Document) -> Iterator[list[tuple[int, int]]]:
+    """Yield the tokens of the prompt and of the reply of the windows of every level of a document."""
     if not builder.config.rules.has_points:
         return
     plan, reader = builder.plan, builder.reader
@@ -97,9 +101,7 @@ def _windows(builder: GraphBuilder, document: Document) -> Iterator[tuple[int, i
         if len(windows) == 1 and height > 2 and not is_paper:
             return
         replies = [min(plan.points_tokens, ceil(REPLY_SHARE * window)) for window in windows]
-        yield from (
-            (overhead + window, reply) for window, reply in zip(windows, replies, strict=True)
-        )
+        yield [(overhead + window, reply) for window, reply in zip(windows, replies, strict=True)]
         if len(windows) == 1:
             return
         tokens = sum(replies)

@@ -254,10 +254,16 @@ class StreamingWriter(Writer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds per token that a model reads, and per token that it writes, in batches as it writes them."""
+    """How fast a model is.
+
+    Attributes:
+        read: seconds per token that it reads.
+        step: seconds per step of decoding, which writes one token of every reply of a batch. On a CPU a
+            batch takes hardly longer than one reply: the weights are read once.
+    """
 
     read: float
-    write: float
+    step: float
 
 
 @runtime_checkable

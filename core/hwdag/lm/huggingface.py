@@ -243,7 +243,7 @@ class HuggingFaceLM:
             self.engine.generate(rows, max_new_tokens=steps)
             times.append(time.perf_counter() - began)
         read = times[1] / sum(map(len, rows))
-        return Speed(read, max(0.0, times[2] - times[1]) / (TIMED_STEPS * len(rows)))
+        return Speed(read, max(0.0, times[2] - times[1]) / TIMED_STEPS)
 
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
