@@ -187,7 +187,9 @@ def table(rows: list[dict]) -> str:
         bare = np.mean(
             [row["rows"][name]["text"].strip(" .").lower() in ("yes", "no") for row in rows]
         )
-        each = " ".join(f"{one} {scores[name][sets == one].mean():.2f}" for one in SETS)
+        each = " ".join(
+            f"{one} {scores[name][sets == one].mean():.2f}" for one in SETS if (sets == one).any()
+        )
         less = bootstrap(scores[name] - scores[DEFAULT])
         lines.append(
             f"{name:28} {bootstrap(scores[name])}  {each}  bare {bare:.2f}  minus default {less}"
