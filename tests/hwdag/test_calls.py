@@ -643,7 +643,7 @@ def test_the_report_says_what_is_not_zero():
     report = inserted(store, corpus(2), builder)
     assert "writer" in str(report) and "stopped" not in str(report)
     changed = inserted(store, [replace(corpus(2)[0], metadata={"year": 1})], builder)
-    assert f"{changed.reused} " in str(changed)
+    assert f": {changed.reused}" in str(changed)
 
 
 def test_a_cache_in_a_file_of_its_own(tmp_path):
