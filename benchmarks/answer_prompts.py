@@ -34,7 +34,7 @@ from hwdag_lab.eval.text_metrics import f1
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data")) / "train"
 SETS = {"hotpotqa": 80, "squad": 60, "fairytaleqa": 60}
 ANSWER_TOKENS = 24
-NOTHING = "..."  # what stands in the place of evidence before there is any
+NOTHING = "..."  # read where there is no evidence yet
 
 AGAIN = "\nQuestion: {question}\n"
 ONE_TURN = SearchPrompts.one_turn()
@@ -144,11 +144,14 @@ def main() -> None:
     parser.add_argument("--wordings", help="some of them, with commas")
     parser.add_argument("--budget", type=int, default=512, help="tokens of evidence")
     options = parser.parse_args()
+    names = options.wordings.split(",") if options.wordings else list(VARIANTS)
+    if DEFAULT not in names or (unknown := [name for name in names if name not in VARIANTS]):
+        given = f"without {DEFAULT!r}" if DEFAULT not in names else f"unknown: {unknown}"
+        parser.error(f"--wordings {given}; take {DEFAULT!r} and others of {list(VARIANTS)}")
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"{Path(options.model).name}-{options.budget}.jsonl"
     done = {row["id"] for row in rows_of(path)}
     lm = load_reader(options.model, dtype=options.dtype)
-    names = options.wordings.split(",") if options.wordings else list(VARIANTS)
     every = questions(SETS)
     random.Random(1).shuffle(every)  # so that a run that was stopped has some of every set
     for name, document, question in every:

@@ -144,7 +144,7 @@ class SearchConfig(CheckedOptions):
         method: that of the index, unless it is given here (`BuildConfig.method`): an index of leaves
             alone can only be searched as "evidence".
         token_budget: node tokens put before the reader, at most, and never more than its context
-            holds. 512, from which small models answer best (`docs/evaluation.md`); 2,048 where an
+            holds. 512, since small models answer no better from more (`docs/evaluation.md`); 2,048 where an
             answerer answers and the reader need not read along; 8,192 for the papers.
         confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). 1 asks for no p_yes: the
             budget alone ends the search, as it does for "evidence". "hwdag" takes the reader's own

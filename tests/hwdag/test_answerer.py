@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag import Document, HWDAGIndex, SearchConfig
-from hwdag.config import ANSWERER_BUDGET
+from hwdag.config import ANSWERER_BUDGET, TOKEN_BUDGET
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError, ReaderRequired
 from hwdag.lm.default import load_reader
@@ -319,3 +320,23 @@ def test_the_page_about_answerers_runs(town):
     page = Path(__file__).parents[2] / "docs" / "answerers.md"
     for code in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         exec(compile(code, page.name, "exec"), {"index": town})
+
+
+@pytest.mark.parametrize(
+    ("method", "confidence", "budget"),
+    [
+        ("evidence", None, ANSWERER_BUDGET),
+        ("hwdag", None, ANSWERER_BUDGET),
+        ("evidence", 0.5, TOKEN_BUDGET),
+        ("hwdag", 0.5, TOKEN_BUDGET),
+        ("garlic", None, 8192),
+    ],
+)
+def test_an_answerer_gets_more_where_the_reader_reads_no_sentence_before(
+    method, confidence, budget
+):
+    config = SearchConfig(method=method, confidence=confidence)
+    assert config.plan(for_answerer=True).token_budget == budget
+    assert config.plan().token_budget == (8192 if method == "garlic" else TOKEN_BUDGET)
+    asked = replace(config, token_budget=99)
+    assert asked.plan(for_answerer=True).token_budget == 99
