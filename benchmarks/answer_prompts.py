@@ -178,32 +178,34 @@ def rows_of(path: Path) -> list[dict]:
 
 
 def table(rows: list[dict]) -> str:
-    """A line per wording: F1, of each set, the difference from the default, bare Yes and No; then the rest."""
+    """A line per wording: questions, F1, of each set, bare Yes and No, the default taken off; then the rest."""
     lines = [f"{len(rows)} questions"]
-    names = [name for name in VARIANTS if all(name in row["rows"] for row in rows)]
-    scores = {
-        name: np.array([f1(row["rows"][name]["text"], row["answers"]) for row in rows])
-        for name in names
-    }
-    sets = np.array([row["set"] for row in rows])
-    for name in names:
-        bare = np.mean(
-            [row["rows"][name]["text"].strip(" .").lower() in ("yes", "no") for row in rows]
+    for name in VARIANTS:
+        these = [row for row in rows if name in row["rows"]]
+        if not these:
+            continue
+        scores, default = (
+            np.array([f1(row["rows"][one]["text"], row["answers"]) for row in these])
+            for one in (name, DEFAULT)
         )
+        sets = np.array([row["set"] for row in these])
+        bare = [row["rows"][name]["text"].strip(" .").lower() in ("yes", "no") for row in these]
         each = " ".join(
-            f"{one} {scores[name][sets == one].mean():.2f}" for one in SETS if (sets == one).any()
+            f"{one} {scores[sets == one].mean():.2f}" for one in SETS if (sets == one).any()
         )
-        less = bootstrap(scores[name] - scores[DEFAULT])
         lines.append(
-            f"{name:28} {bootstrap(scores[name])}  {each}  bare {bare:.2f}  minus default {less}"
+            f"{name:28} {len(these):3} {bootstrap(scores)}  {each}  bare {np.mean(bare):.2f}  "
+            f"minus default {bootstrap(scores - default)}"
         )
     both = [row for row in rows if "without" in row]
-    if REFUSING in names:
+    if told := [row for row in both if REFUSING in row["without"]]:
         shares = [
-            np.mean([NOT_FOUND in row[where][REFUSING]["text"].lower() for row in both])
+            np.mean([NOT_FOUND in row[where][REFUSING]["text"].lower() for row in told])
             for where in ("rows", "without")
         ]
-        lines.append(f"refused with and without gold: {shares[0]:.2f} {shares[1]:.2f}")
+        lines.append(
+            f"refused with and without gold: {shares[0]:.2f} {shares[1]:.2f} of {len(told)}"
+        )
     p = np.array([[row[where][DEFAULT]["p_yes"] for row in both] for where in ("rows", "without")])
     before = np.array([row["before"] for row in both])
     gold = np.repeat([1, 0], len(both))
