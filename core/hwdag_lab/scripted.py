@@ -42,6 +42,7 @@ with you your
 STOPWORDS = frozenset(_STOPWORDS.split())
 
 _IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+LISTED = re.compile(r"^([A-Z])\. (.*)$", re.MULTILINE)  # an option and its letter
 TOKEN = re.compile(rf"[{_IDEOGRAPH}]|[^\W{_IDEOGRAPH}]+|[^\w\s]")
 _SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*")
 
@@ -323,17 +324,20 @@ class ScriptedSession:
         keys = [self.texts[node][span.start : span.end] for node, span in spans]
         return ScriptedDecoding(self, cut(self._nearest(), max_new_tokens), keys)
 
-    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+    def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Mean of `logprobs_after` the question and all nodes, (texts,).
 
-        `enough` changes nothing. Raises `InputError` for a text without tokens.
+        The letter of an option that `ask` lists is as likely as the option. `enough` changes nothing.
+        Raises `InputError` for a text without tokens.
         """
         if blank := [text for text in texts if not tokens_of(text)]:
             raise InputError(f"the text {blank[0]!r} has no tokens, so it has no likelihood")
         if texts:
             lengths = (len(tokens_of(text)) for text in texts)
-            self.charge(VERDICT_TOKENS + self._second_turn + sum(lengths))
-        return np.array(list(map(self.likelihood, texts)), np.float64)
+            asked = self._second_turn if ask is None else len(tokens_of(ask))
+            self.charge(VERDICT_TOKENS + asked + sum(lengths))
+        listed = dict(LISTED.findall(ask or ""))
+        return np.array([self.likelihood(listed.get(text, text)) for text in texts], np.float64)
 
     def likelihood(self, text: str) -> float:
         """Mean of `logprobs_after` the question and all nodes."""

@@ -311,7 +311,7 @@ def test_what_cannot_answer_is_refused(town):
     with pytest.raises(InputError, match="answerer"):
         town.answer(QUESTION, answerer="gpt-4o")
     with pytest.raises(InputError):
-        town.stream(QUESTION, answerer=str).likelihoods(["a"])
+        town.stream(QUESTION, answerer=str).choose(["a", "b"])
     with pytest.raises(ReaderRequired, match="answerer"):
         load_reader("gpt-4o")
 

@@ -9,7 +9,9 @@ from hwdag import BuildConfig, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.text.prompts import SearchPrompts
+from hwdag.search.answering import AnswerStream
+from hwdag.search.context import Evidence
+from hwdag.text.prompts import ANSWER, SearchPrompts, choosing
 from hwdag_lab.scripted import ScriptedLM
 
 NODES = ["The fox jumps over the dog.", "Summary of the information: a question.", "狐狸 🦊"]
@@ -20,7 +22,7 @@ def session_of(lm):
     return lm.session("Who jumps?", prompts=SearchPrompts(), heads="all", max_new_tokens=8)
 
 
-def until_answer(lm, nodes, verdict):
+def until_answer(lm, nodes, verdict, ask=ANSWER):
     """The whole chat up to the answer, written down by hand."""
     before, between, after = SearchPrompts().cut()
     codec, turns = lm.codec, lm.turns
@@ -28,7 +30,7 @@ def until_answer(lm, nodes, verdict):
     for node in nodes:
         ids += codec.encode(f"* {node}\n")
     ids += [*codec.encode(after), *turns.reply, *codec.encode(verdict), *turns.between]
-    return [*ids, *codec.encode(SearchPrompts().answer), *turns.second_reply]
+    return [*ids, *codec.encode(ask), *turns.second_reply]
 
 
 @pytest.mark.slow
@@ -103,6 +105,46 @@ def test_scripted_options_by_hand():
     assert session.usage.tokens - before == 1 + second_turn + 1
 
 
+def test_what_is_asked_may_be_something_else():
+    lm = HuggingFaceLM(model("qwen3"), tokenizer())
+    ask = choosing("Who {jumps}?", ["The fox", "A\ndog {question}"])
+    assert ask.splitlines()[1:4] == ["Question: Who {jumps}?", "A. The fox", "B. A dog {question}"]
+    session = session_of(lm)
+    session.read(NODES)
+    found = session.likelihoods(["A", "B"], enough=True, ask=ask)
+    prompt = until_answer(lm, NODES, "Yes", ask)
+    expected = [cold_logprobs(lm, [*prompt, *lm.codec.encode(x)], 1).mean() for x in "AB"]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_options_are_listed_both_ways_round_and_averaged():
+    session = session_of(ScriptedLM())
+    session.read(["The fox"])
+    seen = []
+
+    class Biased:
+        """Favours the first letter, whatever it stands for."""
+
+        def likelihoods(self, texts, *, enough, ask):
+            seen.append(ask)
+            found = session.likelihoods(texts, enough=enough, ask=ask)
+            return found + np.array([5.0] + [0.0] * (len(texts) - 1))
+
+        def __getattr__(self, name):
+            return getattr(session, name)
+
+    index = HWDAGIndex.from_documents(["The fox."], reader=ScriptedLM(), embedder="hashing-64")
+    found = Evidence(index.search("Who jumps?"), Biased(), True, [], read_by="scripted")
+    options = ["the hen", "fox", "a cat"]
+    chances = AnswerStream(found).choose(options)
+    raw = session.likelihoods(options, enough=True) + np.array([2.5, 0, 2.5])
+    np.testing.assert_allclose(chances, np.exp(raw) / np.exp(raw).sum())
+    assert [ask.splitlines()[2:5] for ask in seen] == [
+        ["A. the hen", "B. fox", "C. a cat"],
+        ["A. a cat", "B. fox", "C. the hen"],
+    ]
+
+
 def test_an_answer_stream_scores_options_until_it_decodes():
     lm = HuggingFaceLM(model(), tokenizer())
     index = HWDAGIndex.from_documents(
@@ -112,14 +154,18 @@ def test_an_answer_stream_scores_options_until_it_decodes():
         config=BuildConfig(points="extractive"),
     )
     stream, undisturbed = index.stream("Who jumps?"), index.stream("Who jumps?")
-    found = stream.likelihoods(["The fox", "The dog"])
-    assert found.shape == (2,)
-    assert stream.likelihoods(["The dog"])[0] == pytest.approx(found[1], abs=1e-6)
+    options = ["The fox", "The dog", "A {question}"]
+    found = stream.choose(options)
+    np.testing.assert_allclose(stream.choose(options[::-1])[::-1], found, atol=1e-6)
+    assert found.sum() == pytest.approx(1)
     assert stream.answer.text == undisturbed.answer.text
     assert stream.answer.likelihood == pytest.approx(undisturbed.answer.likelihood, abs=1e-6)
     assert stream.answer.usage.tokens > undisturbed.answer.usage.tokens
     with pytest.raises(InputError):
-        stream.likelihoods(["The fox"])
+        stream.choose(options)
+    for wrong in (["one"], ["a", " "], ["x"] * 27):
+        with pytest.raises(InputError, match="option"):
+            undisturbed.choose(wrong)
 
 
 def test_an_answer_tells_how_likely_it_was():
@@ -144,5 +190,7 @@ def test_a_scripted_answer_is_as_likely_as_the_same_option():
         ["The fox jumps. The dog sleeps."], reader=ScriptedLM(), embedder=HashingEmbedder()
     )
     answer = index.answer("Who jumps?")
-    [expected] = index.stream("Who jumps?").likelihoods([answer.text])
-    assert answer.likelihood == answer.to_dict()["likelihood"] == pytest.approx(expected)
+    stream = index.stream("Who jumps?")
+    likely, other = stream.choose([answer.text, "Nobody at all"])
+    assert likely > other
+    assert answer.likelihood == answer.to_dict()["likelihood"]

@@ -133,12 +133,12 @@ def test_a_long_answer_is_cut_to_its_limit():
     assert answer.text == "Arden is fine. Arden is fine."
 
 
-def test_likelihoods_of_options_come_from_the_nodes():
+def test_options_are_chosen_from_the_nodes():
     built = retriever(Script(**READING, answer="Answer: x"), config=THREE, answers="notebooks")
     plain = retriever(Script(**READING), config=THREE)
     options = ["Arden", "Otto Brill"]
-    found = built.stream(QUESTION).likelihoods(options)
-    assert found.tolist() == plain.stream(QUESTION).likelihoods(options).tolist()
+    found = built.stream(QUESTION).choose(options)
+    assert found.tolist() == plain.stream(QUESTION).choose(options).tolist()
 
 
 def test_without_a_reasoned_answer_the_nodes_are_answered_from():

@@ -113,9 +113,10 @@ class Session(Protocol):
         `spans` are the (ordinal of the appended node, characters of its text) to report attention for.
         """
 
-    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+    def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Mean log-probability per token of each text as the answer, (texts,).
 
+        `ask` asks for it in the place of the answer prompt.
         Does not change the session: it can read more nodes and decode an answer.
         """
 

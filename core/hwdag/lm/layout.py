@@ -103,15 +103,15 @@ class SearchLayout:
         head = len(turns.head)
         self.opening = [*turns.head, *asked]
         self.question: Range = (head + start, head + end)
-        probe, answer = (
-            text.replace("{question}", question) for text in (prompts.probe, prompts.answer)
-        )
+        probe = prompts.probe.replace("{question}", question)
         self.slot = [*_encoded(codec, after + probe), *turns.reply]
         self.yes, self.no = verdict_tokens(codec, prompts)
         self._second_turn = prompts.second_turn
-        reply = turns.second_reply if turns.are_plain or prompts.second_turn else turns.reply
-        opening = [] if prompts.second_turn else _encoded(codec, after)
-        self._ask = [*opening, *_encoded(codec, answer), *reply]
+        self._reply_head = (
+            turns.second_reply if turns.are_plain or prompts.second_turn else turns.reply
+        )
+        self._before_ask = [] if prompts.second_turn else _encoded(codec, after)
+        self._ask = prompts.answer.replace("{question}", question)
         self._between = turns.between
         self._verdicts = prompts.yes[0], prompts.no[0]
         self._codec, self._turns = codec, turns
@@ -139,12 +139,14 @@ class SearchLayout:
         parts = "* " + line[: span.start], line[span.start : span.end], line[span.end :] + "\n"
         return self._codec.encode_parts(*parts)[1][1]
 
-    def until_answer(self, *, enough: bool) -> list[int]:
-        """Everything between the nodes and the answer."""
+    def until_answer(self, *, enough: bool, ask: str | None = None) -> list[int]:
+        """Everything between the nodes and the answer, which `ask` asks for in the place of the prompt."""
+        words = _encoded(self._codec, self._ask if ask is None else ask)
+        asked = [*self._before_ask, *words, *self._reply_head]
         if not self._second_turn:
-            return self._ask
+            return asked
         verdict = self._verdicts[0 if enough else 1]
-        return [*self.slot, *self._reply(verdict), *self._between, *self._ask]
+        return [*self.slot, *self._reply(verdict), *self._between, *asked]
 
     def answer(self, text: str) -> list[int]:
         """Token ids of a given answer. Raises `InputError` if it is blank."""

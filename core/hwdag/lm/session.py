@@ -191,13 +191,14 @@ class KVSession:
         self._pending = []
         return found
 
-    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+    def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Mean log-probability per token of each text as the whole answer, (texts,).
 
+        `ask` asks for it in the place of the answer prompt.
         Runs one forward over the first reply and the second turn, and one per text on top; then restores
         the cache. Raises `InputError` for a blank text, or one that does not fit into the context.
         """
-        prompt = [*self._pending, *self._layout.until_answer(enough=enough)]
+        prompt = [*self._pending, *self._layout.until_answer(enough=enough, ask=ask)]
         answers = [self._layout.answer(text) for text in texts]
         if not answers:
             return np.zeros(0)

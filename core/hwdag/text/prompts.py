@@ -6,10 +6,13 @@ braces in documents and questions stay what they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Self
 
 from hwdag.errors import InputError
+from hwdag.text.characters import one_line
 
 SUMMARY = """\
 Summary the following information. Each segment is separated by a new line symbol.
@@ -77,6 +80,17 @@ ANSWER_AGAIN = """
 Question: {question}
 Reply with the answer alone, in a few words, without an explanation."""
 """Chosen on training questions (`benchmarks/answer_prompts.py`)."""
+
+CHOOSE = """
+Question: {question}
+{options}
+Which option answers this question? Reply with its letter alone."""
+
+
+def choosing(question: str, options: Sequence[str]) -> str:
+    """Ask which of the options, each behind a letter, answers a question."""
+    lines = zip(ascii_uppercase, map(one_line, options), strict=False)
+    return CHOOSE.format(question=question, options="\n".join(map(". ".join, lines)))
 
 
 def _require(template: str, field: str, which: str) -> None:

@@ -1,8 +1,8 @@
 """Asking one system one question: retrieval, answer, scores and costs.
 
-A multiple-choice question is asked without its options: as part of the query, wrong options would
-mislead the search. The option whose text is the likeliest answer is chosen (mean log-probability
-per token), and nothing is decoded.
+A multiple-choice question is searched for without its options: as part of the query, wrong options
+would mislead the search. The reader is shown them and chooses a letter (`AnswerStream.choose`), and
+nothing is decoded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError
@@ -131,10 +133,10 @@ def _text(stream: AnswerStream, question: Question) -> Answered:
 
 
 def _chosen(stream: AnswerStream, question: Question) -> Answered:
-    likelihoods = stream.likelihoods(question.options)
-    best = int(likelihoods.argmax())
+    chances = stream.choose(question.options)
+    best = int(chances.argmax())
     right = {ACCURACY: float(best == question.label)}
-    return question.options[best], float(likelihoods[best]), stream.usage, right
+    return question.options[best], float(np.log(chances[best])), stream.usage, right
 
 
 def _retrieved(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hwdag.errors import HWDAGError, InputError
 from hwdag.lm.base import Reader
+from hwdag.text.prompts import choosing
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import ask, check_metrics, failed_result
 from hwdag_lab.eval.builds import Builder
@@ -176,7 +177,9 @@ class _Work:
     def _asked(self, task: _Task) -> Result:
         record, question, blank = task.record, task.question, task.blank
         budget = blank.budget or max(self.plan.budgets)
-        room = max([self.plan.max_new_tokens, *self.reader.count_tokens(question.options)])
+        options = question.options
+        listed = self.reader.count_tokens([choosing(question.text, options)] if options else [])
+        room = max([self.plan.max_new_tokens, *listed])
         try:
             retriever = self.builder.retriever(task.system, record)
         except HWDAGError as error:

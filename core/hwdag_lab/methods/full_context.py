@@ -109,9 +109,9 @@ class WindowedSession:
         decoding = self._best.decode(enough=enough, max_new_tokens=max_new_tokens, spans=own)
         return _WindowDecoding(decoding, inside)
 
-    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+    def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Mean log-probability per token of each text as the best window's answer, (texts,)."""
-        return self._best.likelihoods(texts, enough=enough)
+        return self._best.likelihoods(texts, enough=enough, ask=ask)
 
     @property
     def usage(self) -> Usage:

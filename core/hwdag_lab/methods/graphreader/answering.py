@@ -71,9 +71,9 @@ class NotebookSession:
         self.texts += texts
         return self.session.read(texts)
 
-    def likelihoods(self, texts: Sequence[str], *, enough: bool) -> Floats:
+    def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Likelihood of each text as the answer from the nodes, (texts,)."""
-        return self.session.likelihoods(texts, enough=enough)
+        return self.session.likelihoods(texts, enough=enough, ask=ask)
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
