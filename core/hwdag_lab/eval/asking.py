@@ -123,7 +123,7 @@ def _answered(
 
 
 Answered = tuple[str, float | None, Usage, dict[str, float]]
-"""The answer, its likelihood, the total cost, and the scores of the answer."""
+"""The answer, its likelihood or the log-probability of its letter, the total cost, and its scores."""
 
 
 def _text(stream: AnswerStream, question: Question) -> Answered:
