@@ -163,9 +163,10 @@ def test_an_answer_stream_scores_options_until_it_decodes():
     assert stream.answer.usage.tokens > undisturbed.answer.usage.tokens
     with pytest.raises(InputError):
         stream.choose(options)
-    for wrong in (["one"], ["a", " "], ["x"] * 27):
-        with pytest.raises(InputError, match="option"):
-            undisturbed.choose(wrong)
+    fresh = index.stream("Who jumps?")
+    for wrong in (["one"], ["a", " "], ["x"] * 27, "two", [1, 2]):
+        with pytest.raises(InputError, match="2 to 26 texts"):
+            fresh.choose(wrong)
 
 
 def test_an_answer_tells_how_likely_it_was():

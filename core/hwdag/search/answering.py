@@ -76,7 +76,7 @@ class AnswerStream:
         nothing is decoded. They are listed both ways round and the two log-probabilities of an option
         are averaged, since small readers favour a letter (Zheng et al. 2024, arXiv 2309.03882).
 
-        Raises `InputError` for fewer than two options or more than 26, once the first piece was decoded,
+        Raises `InputError` for other options than 2 to 26 texts, once the first piece was decoded,
         since an answer stands in the cache then, and where an answerer answers, whose probabilities
         nobody knows.
         """
@@ -87,12 +87,10 @@ class AnswerStream:
                 "the answer is being decoded already, so no option can be chosen in its place; "
                 "call choose() before iterating or reading `answer`"
             )
-        if not 2 <= len(options) <= len(ascii_uppercase):
-            raise InputError(
-                f"there must be 2 to {len(ascii_uppercase)} options, got {len(options)}"
-            )
-        if blank := [option for option in options if not option.strip()]:
-            raise InputError(f"an option must say something, got {blank[0]!r}")
+        are_texts = all(isinstance(option, str) and option.strip() for option in options)
+        most = len(ascii_uppercase)
+        if isinstance(options, str) or not are_texts or not 2 <= len(options) <= most:
+            raise InputError(f"options must be a list of 2 to {most} texts, got {options!r:.200}")
         logprobs = (self._letters(options) + self._letters(options[::-1])[::-1]) / 2
         chances = np.exp(logprobs - logprobs.max())
         found: Floats = chances / chances.sum()
