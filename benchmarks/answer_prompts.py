@@ -178,7 +178,7 @@ def rows_of(path: Path) -> list[dict]:
 
 
 def table(rows: list[dict]) -> str:
-    """A line per wording: questions, F1, of each set, bare Yes and No, the default taken off; then the rest."""
+    """A line per wording: questions, F1, of each set, bare Yes and No, less the default; then the rest."""
     lines = [f"{len(rows)} questions"]
     for name in VARIANTS:
         these = [row for row in rows if name in row["rows"]]

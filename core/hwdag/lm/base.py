@@ -116,7 +116,7 @@ class Session(Protocol):
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Mean log-probability per token of each text as the answer, (texts,).
 
-        `ask` asks for it in the place of the answer prompt.
+        `ask` takes the place of the answer prompt.
         Does not change the session: it can read more nodes and decode an answer.
         """
 

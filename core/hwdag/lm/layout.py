@@ -140,7 +140,7 @@ class SearchLayout:
         return self._codec.encode_parts(*parts)[1][1]
 
     def until_answer(self, *, enough: bool, ask: str | None = None) -> list[int]:
-        """Everything between the nodes and the answer, which `ask` asks for in the place of the prompt."""
+        """Everything between the nodes and the answer; `ask` takes the place of the answer prompt."""
         words = _encoded(self._codec, self._ask if ask is None else ask)
         asked = [*self._before_ask, *words, *self._reply_head]
         if not self._second_turn:

@@ -194,7 +194,7 @@ class KVSession:
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Mean log-probability per token of each text as the whole answer, (texts,).
 
-        `ask` asks for it in the place of the answer prompt.
+        `ask` takes the place of the answer prompt.
         Runs one forward over the first reply and the second turn, and one per text on top; then restores
         the cache. Raises `InputError` for a blank text, or one that does not fit into the context.
         """

@@ -73,8 +73,8 @@ class AnswerStream:
         """Probability that each option answers the question, (options,), for multiple choice.
 
         The search does not see the options. They are listed for the reader, which replies with a letter;
-        nothing is decoded. They are listed both ways round and the two log-probabilities of an option
-        are averaged, since small readers favour a letter (Zheng et al. 2024, arXiv 2309.03882).
+        nothing is decoded. They are listed in both orders, and the two log-probabilities of an option are
+        averaged, since small readers favour a letter (Zheng et al. 2024, arXiv 2309.03882).
 
         Raises `InputError` for other options than 2 to 26 texts, once the first piece was decoded,
         since an answer stands in the cache then, and where an answerer answers, whose probabilities

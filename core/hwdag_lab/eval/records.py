@@ -109,7 +109,7 @@ class Result:
     answers: tuple[str, ...]  # gold answers
     answered: bool  # whether an answer was asked for
     prediction: str | None = None  # the answer; None if not asked for, or failed
-    # mean log-probability per token of the answer, of a choice that of the option; None if there is none
+    # mean log-probability per token of the answer, or log-probability of the chosen option
     likelihood: float | None = None
     # scores in [0, 1] by name; 0 after an error
     metrics: Mapping[str, float] = field(default_factory=dict)
