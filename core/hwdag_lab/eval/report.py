@@ -15,7 +15,7 @@ from hwdag_lab.eval.summary import LEVEL, BuildRow, DatasetSummary, Gain, System
 REPORT = "report.md"
 
 MEANINGS = {
-    "accuracy": "the right option is the most likely one",
+    "accuracy": "the right option is the most probable one",
     "f1": "token F1 of the answer",
     "f1_of_the_surer_half": "token F1 of the half of the answers that the reader finds likeliest",
     "em": "exact match of the answer",
