@@ -36,10 +36,12 @@ from transformers import DynamicCache, GenerationConfig
 from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.config import HeadList
 from hwdag.embedding.default import default_embedder
+from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.sentence_transformer import CPU_BATCH, SentenceTransformerEmbedder
 from hwdag.lm import packing
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Session
+from hwdag.lm.cards import Card
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
@@ -53,6 +55,7 @@ ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "method.md").read_text("utf-8")
 QUESTION = "How many nodes are read, and what ends the walk?"
 ANSWER_TOKENS = 12
+SHORT_DOCUMENTS, SHORT_WORDS = 16, 150  # a window each
 
 
 @dataclass(frozen=True)
@@ -366,6 +369,31 @@ def building(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
         ratio(attending, default),
         "at least 3",
     )
+    yield from writing_short_documents(lm)
+
+
+def writing_short_documents(lm: HuggingFaceLM) -> Iterator[Row]:
+    """Points of many short documents, which are written together, against one document after the other."""
+    words = TEXT.split()
+    texts = [
+        " ".join(words[at : at + SHORT_WORDS])
+        for at in range(0, SHORT_DOCUMENTS * SHORT_WORDS, SHORT_WORDS)
+    ]
+    writer = lm.with_card(Card(writes=True, judges=False, attends=True))
+
+    def build(*groups: Sequence[str]) -> None:
+        with HWDAGIndex(reader=writer, embedder=HashingEmbedder()) as index:
+            for group in groups:
+                index.insert(group)
+
+    together, alone = taking_turns(
+        lambda: build(texts), lambda: build(*([text] for text in texts)), rounds=1
+    )
+    count = f"{SHORT_DOCUMENTS} documents of {SHORT_WORDS} words"
+    yield Row(
+        f"written points of {count}, words/s, {lm.dtype}", len(texts) * SHORT_WORDS / together[0]
+    )
+    yield Row(f"the same, speed / one document after the other, {lm.dtype}", ratio(alone, together))
 
 
 def writing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:

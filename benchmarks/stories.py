@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import random
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -30,29 +29,21 @@ import hwdag.config as config_module
 import hwdag.search.find as find_module
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.arrays import Floats, Mask
-from hwdag.building.levels import GraphBuilder
-from hwdag.building.windows import windows_of
 from hwdag.config import Method, SearchPlan
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
 from hwdag.search.similarity import Similarity
 from hwdag.search.snapshots import navigator_of
-from hwdag.store.calls import CallCache, key_of
-from hwdag.text.headings import Outline
-from hwdag.text.prompts import Prompts, SearchPrompts
-from hwdag.trace.bars import Silent
-from hwdag.types import Usage
+from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.eval.data import records_of
 from hwdag_lab.eval.evidence import retrieval_scores
-from hwdag_lab.eval.models import CachedWriter
 from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.statistics import paired_bootstrap
 from hwdag_lab.eval.text_metrics import f1
 
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
 WORDS, LEAST_QUESTIONS = (800, 2200), 15
-AT_ONCE = 10  # windows that are written together
 ANSWER_TOKENS = 32
 WAYS: dict[str, tuple[Method, bool]] = {
     "evidence": ("evidence", False),
@@ -100,46 +91,13 @@ def stories(split: str, count: int) -> list[Record]:
 
 
 def built(reader: HuggingFaceLM, records: list[Record], file: Path) -> HWDAGIndex:
-    """The index of the stories; prompts of all of them are written together before."""
-    calls = CallCache.open(file.with_suffix(".calls"))
-    writer = CachedWriter(reader, calls)
-    options: dict[str, Any] = {"reader": reader, "writer": writer, "config": BuildConfig("hwdag")}
+    """The index of the stories."""
+    options: dict[str, Any] = {"reader": reader, "config": BuildConfig("hwdag")}
     index = HWDAGIndex.load(file, **options) if file.exists() else HWDAGIndex(path=file, **options)
-    documents = [Document(one.id, one.text, title=one.title) for one in records]
-    config = BuildConfig("hwdag").resolved("hwdag")
-    builder = GraphBuilder(reader, writer, index.embedder, config, Prompts())
-    prompts: dict[str, int] = {}
-    for document in documents:
-        level = builder.leaves(document, Silent()).graph.nodes
-        outline = Outline(document.text, document.title)
-        shown = [window for _, window in windows_of(level, outline, builder.plan, reader)]
-        limit = max(builder.plan.points_of(window.tokens) for window in shown)
-        prompts |= {window.request().prompt: limit for window in shown}
-    write_together(reader, calls, prompts)
-    print(index.refresh(documents), flush=True)
+    print(
+        index.refresh([Document(one.id, one.text, title=one.title) for one in records]), flush=True
+    )
     return index
-
-
-def write_together(reader: HuggingFaceLM, calls: CallCache, prompts: dict[str, int]) -> None:
-    """Have the replies of these prompts written, up to so many tokens each, and keep them."""
-
-    def key(prompt: str) -> bytes:
-        return key_of("eval.condense", reader.name, prompts[prompt], prompt)
-
-    missing = [prompt for prompt in sorted(prompts, key=len) if calls.get(key(prompt)) is None]
-    for start in range(0, len(missing), AT_ONCE):
-        several = missing[start : start + AT_ONCE]
-        began = time.monotonic()
-        replies = reader.condense(several, max_new_tokens=max(map(prompts.__getitem__, several)))
-        kept = {}
-        for prompt, reply in zip(several, replies, strict=True):
-            # why: greedy decoding under a lower limit is a beginning of the same reply
-            ids = reader.codec.encode(reply)[: prompts[prompt]]
-            row = {"reply": reader.codec.decode(ids).strip(), "usage": asdict(Usage())}
-            kept[key(prompt)] = json.dumps(row).encode()
-        calls.put_all(kept)
-        seconds = time.monotonic() - began
-        print(f"{start + len(several)} of {len(missing)} windows, {seconds:.0f} s", flush=True)
 
 
 def answer_all(

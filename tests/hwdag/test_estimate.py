@@ -78,6 +78,13 @@ def test_replies_take_as_long_as_the_batches_that_they_are_written_in():
     assert one.seconds == same.seconds > 0
 
 
+def test_short_documents_share_their_batches():
+    short = random_documents(5, documents=6, sentences=9)
+    index = HWDAGIndex(reader=Clocked(16), embedder=HashingEmbedder(), config=CONFIG)
+    seconds = [index.estimate([one]).seconds for one in short]
+    assert index.estimate(short).seconds == max(seconds) > 0
+
+
 def test_with_a_limit_leaves_come_first_and_points_later(tmp_path):
     """The run ends after the first call: every document is found, and the next run finishes them."""
     path = tmp_path / "a.hwdag"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import ceil
 
 from hwdag.building.levels import MAX_LEVELS, GraphBuilder
-from hwdag.building.windows import LEAST_TOKENS
 from hwdag.lm.base import Timed
 from hwdag.types import Document
 
@@ -53,10 +52,13 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
 
     A model that can be timed (`hwdag.lm.base.Timed`) is, for a few seconds.
     """
-    count, levels = 0, list[list[tuple[int, int]]]()
+    count, first, above = 0, list[tuple[int, int]](), list[list[tuple[int, int]]]()
     for document in documents:
         count += 1
-        levels += _levels(builder, document)
+        lowest, *others = [*_levels(builder, document)] or [[]]
+        first += lowest
+        above += others
+    levels = [first, *above]
     windows = [window for level in levels for window in level]
     prompts, replies = (sum(pair[i] for pair in windows) for i in (0, 1))
     reader = builder.reader
@@ -72,9 +74,12 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
                 reader.tflops(prompt, 0) + reader.tflops(reply, prompt, logit_rows=reply)
                 for prompt, reply in windows
             )
-            # why by level: the replies of a level are written together, and those of the next need them
+            # why by level: the first one of all documents is written together, and the next ones need it
             at_once = int(getattr(writer, "concurrency", 1))
-            steps = sum(ceil(len(one) / at_once) * max(reply for _, reply in one) for one in levels)
+            steps = sum(
+                sum(sorted((reply for _, reply in level), reverse=True)[::at_once])
+                for level in levels
+            )
             seconds += prompts * speed.read + steps * speed.step
     elif windows:
         seconds = None
@@ -87,25 +92,21 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
 
 def _levels(builder: GraphBuilder, document: Document) -> Iterator[list[tuple[int, int]]]:
     """Yield the tokens of the prompt and of the reply of the windows of every level of a document."""
-    if not builder.config.rules.has_points:
-        return
     plan, reader = builder.plan, builder.reader
-    tokens, windows = builder.first_windows(document)
+    windows = [window.tokens for window in builder.first_windows(document)]
+    if not windows:
+        return
     overhead = reader.template_tokens + sum(
         reader.count_tokens(list(plan.prompt.cut(plan.language)))
     )
-    is_paper = builder.config.rules.is_paper
-    if not is_paper and tokens < LEAST_TOKENS:
-        return
     for height in range(2, MAX_LEVELS + 1):
-        if len(windows) == 1 and height > 2 and not is_paper:
+        if len(windows) == 1 and height > 2 and not builder.config.rules.is_paper:
             return
         replies = [min(plan.points_tokens, ceil(REPLY_SHARE * window)) for window in windows]
         yield [(overhead + window, reply) for window, reply in zip(windows, replies, strict=True)]
         if len(windows) == 1:
             return
-        tokens = sum(replies)
-        full, rest = divmod(tokens, plan.content_tokens)
+        full, rest = divmod(sum(replies), plan.content_tokens)
         windows = [plan.content_tokens] * full + [rest] * bool(rest)
 
 

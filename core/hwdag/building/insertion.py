@@ -5,7 +5,8 @@
 Every finished call of a model is committed before the next one begins, so a run that a limit, an error
 or a crash has ended goes on from there. A commit waits for the disk, so short documents are stored in
 groups, with the only call that each of them needs: a crash costs at most about a second of them. A limit
-or an error costs none, and everything is on disk when a run returns.
+or an error costs none, and everything is on disk when a run returns. A writer gets the first windows of
+as many short documents together as make a batch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from hwdag.arrays import Vectors
 from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_texts
+from hwdag.building.points import Unwritten
 from hwdag.building.report import BuildReport, LimitReached, Limits, Meter
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import DocumentCalls, Withdrawn
@@ -59,6 +61,12 @@ class _Finished(NamedTuple):
     result: BuiltGraph
 
 
+class _Waiting(NamedTuple):
+    document: Document
+    calls: DocumentCalls
+    unwritten: Unwritten | None
+
+
 class Insertion:
     """One-use state of an insertion: documents are built, then stored in order.
 
@@ -91,6 +99,10 @@ class Insertion:
         self._metered = partial(Meter, limits=self._limits, clock=clock)
         self._meter = self._metered(builder.reader, builder.writer)
         self._executor = executor
+        # why not with several builders: they ask for several documents at the same time already
+        self._written_ahead = 0 if executor else builder.written_ahead
+        self._waiting: dict[str, _Waiting] = {}  # by document id, for a batch of the writer
+        self._waiting_for = 0  # windows
         self._begun: dict[str, Callable[[], None]] = {}  # by document id: wait for it, and store it
         self._most_begun = 0
         self._finished: dict[str, _Finished] = {}  # by document id, not yet committed
@@ -117,8 +129,14 @@ class Insertion:
                 try:
                     for document in documents:
                         self._meter.check()
-                        self._insert(as_document(document), start)
+                        self._insert(as_document(document), start, reporter)
+                    self._begin_waiting(start, reporter)
                     self._store_begun()
+                except LimitReached:
+                    raise
+                except Exception:  # what came before a wrong document is built
+                    self._begin_waiting(start, reporter)
+                    raise
                 finally:
                     self._commit()
             if self._prune:
@@ -155,9 +173,10 @@ class Insertion:
                 advance(1)
         return found
 
-    def _insert(self, document: Document, start: Start) -> None:
-        """Check a document, and begin to build it if that is needed."""
-        if document.id in self._begun or document.id in self._finished:
+    def _insert(self, document: Document, start: Start, reporter: Reporter) -> None:
+        """Check a document, and begin to build it if that is needed, or let it wait for others."""
+        if any(document.id in some for some in (self._waiting, self._begun, self._finished)):
+            self._begin_waiting(start, reporter)
             self._store_begun()
             self._commit()
         text, replaced = without_surrogates(document.text)
@@ -174,12 +193,42 @@ class Insertion:
             self._report.unchanged.append(document.id)
             self._count()
         else:
-            calls, known = self._store.building(document), self._known_vectors(document.id)
+            calls = self._store.building(document)
             calls.before_call = self._before_call
-            built = start(lambda builder, reporter: builder.build(document, reporter, calls, known))
-            self._begun[document.id] = partial(self._store_built, document, calls, built)
-            self._store_begun(but=self._most_begun)
+            self._wait(document, calls, start, reporter)
         self._seen.add(document.id)
+
+    def _wait(
+        self, document: Document, calls: DocumentCalls, start: Start, reporter: Reporter
+    ) -> None:
+        """Let a document wait until there are enough for a batch of the writer."""
+        one = self._builder.unwritten(document, calls) if self._written_ahead else None
+        # why nothing for what was written: a run that goes on has the batches of an uninterrupted one
+        count = 0 if one and one.windows and not one.prompts else max(1, one.windows if one else 0)
+        if self._waiting and self._waiting_for + count > self._written_ahead:
+            self._begin_waiting(start, reporter)
+        self._waiting[document.id] = _Waiting(document, calls, one)
+        self._waiting_for += count
+        if self._waiting_for >= self._written_ahead:
+            self._begin_waiting(start, reporter)
+
+    def _begin_waiting(self, start: Start, reporter: Reporter) -> None:
+        """Have the first points of the waiting documents written, and begin to build these."""
+        waiting, self._waiting = list(self._waiting.values()), {}
+        self._waiting_for = 0
+        ahead = [
+            (one.unwritten, one.calls) for one in waiting if one.unwritten and one.unwritten.prompts
+        ]
+        if len(ahead) > 1:
+            self._builder.write_ahead(ahead, reporter, self._before_call)
+        for one in waiting:
+            self._begin(one.document, one.calls, start)
+
+    def _begin(self, document: Document, calls: DocumentCalls, start: Start) -> None:
+        known = self._known_vectors(document.id)
+        built = start(lambda builder, reporter: builder.build(document, reporter, calls, known))
+        self._begun[document.id] = partial(self._store_built, document, calls, built)
+        self._store_begun(but=self._most_begun)
 
     def _is_unchanged(self, document: Document) -> bool:
         """Whether the store holds this very document; raises `InputError` if its id is taken."""

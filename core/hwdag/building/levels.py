@@ -7,7 +7,7 @@ The method "evidence" builds leaves alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 
@@ -15,7 +15,15 @@ import numpy as np
 
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.building.edges import edges_of, replay, with_sources
-from hwdag.building.points import Point, Replies, make_points
+from hwdag.building.points import (
+    Point,
+    Replies,
+    Unwritten,
+    make_points,
+    unwritten,
+    write_ahead,
+    written_at_once,
+)
 from hwdag.building.windows import LEAST_TOKENS, Window, WindowPlan, windows_of
 from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
@@ -154,12 +162,40 @@ class GraphBuilder:
         vectors = embeddings_of(nodes, self.embedder, reporter, known=known)
         return BuiltGraph(HWDAG.from_rows(nodes, []), vectors)
 
-    def first_windows(self, document: Document) -> tuple[int, list[int]]:
-        """Count the tokens of a document's leaves, and of each window over them."""
+    def first_windows(self, document: Document) -> list[Window]:
+        """Return the windows over the leaves of a document that points are written for."""
         outline = Outline(document.text, document.title)
         level = self._leaves(document, outline)
-        windows = windows_of(level, outline, self.plan, self.reader)
-        return _tokens(level), [window.tokens for _, window in windows]
+        if not self._pays(level, 2):
+            return []
+        return [window for _, window in windows_of(level, outline, self.plan, self.reader)]
+
+    @property
+    def written_ahead(self) -> int:
+        """Windows of several documents that are written together, at most; 0 where nothing is written."""
+        if self.writer is None or not self.config.rules.has_points:
+            return 0
+        return written_at_once(self.writer, condense=not self.config.rules.is_paper)
+
+    def unwritten(self, document: Document, calls: CallCache) -> Unwritten:
+        """Find what is still to be written about the leaves of a document, where `written_ahead`."""
+        assert self.writer is not None
+        return unwritten(self.first_windows(document), self.plan, self.writer, calls)
+
+    def write_ahead(
+        self,
+        documents: Sequence[tuple[Unwritten, CallCache]],
+        reporter: Reporter,
+        before_call: Callable[[], None],
+    ) -> None:
+        """Have what is `unwritten` about several documents written, before they are built one by one.
+
+        Each comes with the calls that its build will be given.
+        """
+        assert self.writer is not None
+        count = sum(len(one.prompts) for one, _ in documents)
+        with reporter.stage(f"points of {len(documents)} documents", count, "window") as advance:
+            write_ahead(documents, self.plan, self.writer, before_call, advance)
 
     def _pays(self, level: Sequence[Node], height: int) -> bool:
         """Whether points are to be written above this level."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
-from hwdag.store.calls import CallCache, Finished, is_text, key_of, picks_of
+from hwdag.store.calls import CallCache, Calls, Finished, SharedCalls, is_text, key_of, picks_of
 from hwdag.text.copies import grounded, originals
 from hwdag.text.points import parse_points
 from hwdag.text.sentences import ends_sentence
@@ -93,6 +94,72 @@ def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) ->
     )
 
 
+class Unwritten(NamedTuple):
+    """First prompts about a document that were not replied to, of how many, and the limit of a reply."""
+
+    prompts: list[str]
+    windows: int
+    limit: int
+
+
+def unwritten(
+    windows: Sequence[Window], plan: WindowPlan, writer: Writer, calls: CallCache
+) -> Unwritten:
+    """Find the windows of a document about which nothing was written yet."""
+    limit = plan.longest_reply(windows)
+    prompts = [window.request().prompt for window in windows]
+    keys = keys_of(writer, prompts, limit=limit, condense=plan.is_running)
+    missing = [prompt for prompt, key in zip(prompts, keys, strict=True) if calls.get(key) is None]
+    return Unwritten(missing, len(windows), limit)
+
+
+def write_ahead(
+    documents: Sequence[tuple[Unwritten, CallCache]],
+    plan: WindowPlan,
+    writer: Writer,
+    before_call: Callable[[], None],
+    advance: Advance,
+) -> None:
+    """Have the first replies about several documents written together, since a short one fills no batch.
+
+    Each is kept with the documents that need it, where `make_points` finds it. `before_call` is as in
+    `Calls`.
+    """
+    condense = plan.is_running
+    condensing = _condensing(writer) if condense else None
+    asked = [(prompt, one.limit) for one, _ in documents for prompt in one.prompts]
+    keys, owners = list[bytes](), dict[bytes, list[CallCache]]()
+    for one, calls in documents:
+        own = keys_of(writer, one.prompts, limit=one.limit, condense=condense)
+        keys += own
+        for key in own:
+            owners.setdefault(key, []).append(calls)
+    together = SharedCalls(owners)
+    together.before_call = before_call
+
+    def by_limit(ordinals: Sequence[int]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for i in sorted(ordinals, key=lambda i: -len(asked[i][0])):
+            found.setdefault(asked[i][1], []).append(i)
+        return found
+
+    def write(batch: list[int]) -> list[str]:
+        made: dict[int, str] = {}
+        for limit, some in by_limit(batch).items():
+            prompts = [asked[i][0] for i in some]
+            found = ask(writer, prompts, max_new_tokens=limit, write=condensing)
+            made |= zip(some, found, strict=True)
+        return [made[i] for i in batch]
+
+    if condensing or not _is_streaming(writer):
+        # why at once: a run that goes on behind a part of it would write the rest in other company
+        together.results(keys, is_text, write, size=max(1, len(keys)), advance=advance)
+        return
+    for limit, some in by_limit(range(len(asked))).items():
+        prompts = [asked[i][0] for i in some]
+        replies(writer, prompts, together, limit=limit, condense=condense, advance=advance)
+
+
 def make_points(
     windows: Sequence[Window],
     plan: WindowPlan,
@@ -103,7 +170,7 @@ def make_points(
     advance: Advance,
 ) -> tuple[list[list[Point]], Replies]:
     """Have the points of every window written, at least one each, or pick them without a writer."""
-    limit = max((plan.points_of(window.tokens) for window in windows), default=1)
+    limit = plan.longest_reply(windows)
     pick = partial(extract, reader=reader, embedder=embedder, calls=calls, limit=limit)
     if writer is None:
         return pick([window.parts for window in windows], advance=advance), Replies()
@@ -209,7 +276,7 @@ def fitting(texts: list[str], reader: Reader, limit: int) -> list[str]:
 def replies(
     writer: Writer,
     prompts: Sequence[str],
-    calls: CallCache,
+    calls: Calls,
     *,
     limit: int,
     condense: bool = False,
@@ -217,22 +284,12 @@ def replies(
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
-    With `condense`, a `hwdag.lm.base.CondensingWriter` is kept from copying the prompts.
-
-    A writer gets as many prompts at a time as its `concurrency` says, else `PROMPTS_AT_ONCE`; the
-    longest first.
-    A `ConcurrentWriter` gets `WAVE` times as many. Raises `WriterFailed` as `ask` does.
+    With `condense`, a `hwdag.lm.base.CondensingWriter` is kept from copying the prompts. A writer gets
+    `written_at_once` prompts at a time, the longest first. Raises `WriterFailed` as `ask` does.
     """
-    # why: a writer's settings, where it has some, decide about its replies as its name does
-    asked = writer.name, getattr(writer, "settings", "")
-    # why no isinstance: from Python 3.12 on, a wrapper's property of that name would do for it
-    found = getattr(writer, "condense", None) if condense else None
-    condensing: Write | None = found if callable(found) else None
-    kind = "condense" if condensing else "write"
-    keys = [key_of(kind, *asked, prompt, limit) for prompt in prompts]
-
-    # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
-    if not condensing and isinstance(writer, ConcurrentWriter) and callable(writer.replies):
+    keys = keys_of(writer, prompts, limit=limit, condense=condense)
+    condensing = _condensing(writer) if condense else None
+    if condensing is None and _is_streaming(writer):
         return calls.streamed(
             keys,
             is_text,
@@ -249,21 +306,56 @@ def replies(
             max_new_tokens=limit,
             write=condensing,
         ),
-        size=int(getattr(writer, "concurrency", PROMPTS_AT_ONCE)),
+        size=_concurrency(writer),
         order=lambda i: -len(prompts[i]),
         advance=advance,
     )
+
+
+def keys_of(
+    writer: Writer, prompts: Sequence[str], *, limit: int, condense: bool = False
+) -> list[bytes]:
+    """Return the key of each prompt's reply among the finished calls."""
+    # why: a writer's settings, where it has some, decide about its replies as its name does
+    asked = writer.name, getattr(writer, "settings", "")
+    kind = "condense" if condense and _condensing(writer) else "write"
+    return [key_of(kind, *asked, prompt, limit) for prompt in prompts]
+
+
+def written_at_once(writer: Writer, *, condense: bool = False) -> int:
+    """Prompts that a writer is given at a time: its `concurrency`, else `PROMPTS_AT_ONCE`.
+
+    One that replies to several at the same time is given `WAVE` times as many.
+    """
+    is_batch = (condense and _condensing(writer)) or not _is_streaming(writer)
+    at_once = _concurrency(writer)
+    return at_once if is_batch or at_once == 1 else WAVE * at_once
+
+
+def _concurrency(writer: Writer) -> int:
+    default = 1 if _is_streaming(writer) else PROMPTS_AT_ONCE
+    return int(getattr(writer, "concurrency", default))
+
+
+def _condensing(writer: Writer) -> Write | None:
+    # why no isinstance: from Python 3.12 on, a wrapper's property of that name would do for it
+    found = getattr(writer, "condense", None)
+    return found if callable(found) else None
+
+
+def _is_streaming(writer: Writer) -> TypeGuard[ConcurrentWriter]:
+    # why callable: any attribute of that name makes a ConcurrentWriter for isinstance
+    return isinstance(writer, ConcurrentWriter) and callable(writer.replies)
 
 
 def _waves(
     writer: ConcurrentWriter,
     prompts: Sequence[str],
     missing: list[int],
-    calls: CallCache,
+    calls: Calls,
     limit: int,
 ) -> Finished[str]:
-    at_once = getattr(writer, "concurrency", 1)
-    size = WAVE * at_once if at_once > 1 else 1
+    size = written_at_once(writer)
     for start in range(0, len(missing), size):
         # why not between replies: giving up those that are under way would lose them
         calls.before_call()

@@ -87,6 +87,17 @@ class WindowPlan:
             return self.points_tokens
         return min(self.points_tokens, max(MIN_POINTS_TOKENS, int(MOST_OF_WINDOW * content)))
 
+    def longest_reply(self, windows: Sequence[Window]) -> int:
+        """Most tokens of a reply about one of these windows: `points_tokens`, halved while it is enough.
+
+        So windows of several documents share a limit, and are written in one batch.
+        """
+        needed = max((self.points_of(window.tokens) for window in windows), default=1)
+        limit = self.points_tokens
+        while limit // 2 >= needed:
+            limit //= 2
+        return limit
+
 
 def most_points(tokens: int) -> int:
     """Return how many points a writer is asked for, at most, for a window of so many tokens."""

@@ -17,8 +17,9 @@ import hashlib
 import json
 import os
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -78,58 +79,28 @@ def decode(value: bytes) -> Any:
     return load(value) if value[7:8] == b"\0" else json.loads(value)
 
 
-class CallCache:
-    """Results of finished calls of one owner. Threads and processes may share a file.
-
-    The owner is a document id, whose deletion takes its calls along, or None.
+class Calls(ABC):
+    """Finished calls by key: asks for what is missing, and keeps it before the next call begins.
 
     Attributes:
         kept: keys of the calls that a later version of the document may need again.
-        reused: number of calls that the cache answered.
+        reused: number of calls that an earlier run had finished.
         before_call: runs before every call; raises where no call may be made.
     """
 
-    def __init__(self, database: Database, owner: str | None = None) -> None:
-        """Use `open`, or `Store.calls`."""
-        self._database = database
-        self._owner = owner
-        self._written = False
+    def __init__(self) -> None:
+        self._made: set[bytes] = set()
         self.kept: set[bytes] = set()
         self.reused = 0
         self.before_call: Callable[[], None] = lambda: None
 
-    @classmethod
-    def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
-        """Open a file of calls, or create it. Without a path the calls stay in memory.
+    @abstractmethod
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key; None if there is none, or if it is damaged."""
 
-        Raises `InputError` if the file is something else, `IndexFileError` if it cannot be read or written.
-        """
-        database = Database(None if path is None else Path(path), create=True)
-        with on_error(database.close), database.writing() as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                for statement in statements(CALLS):
-                    connection.execute(statement)
-            elif application != APPLICATION_ID:
-                raise InputError(f"{database.name} is no file of model calls; name another file")
-        return cls(database)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release the file; closing twice does no harm. A store's cache is closed with the store."""
-        self._database.close()
-
-    def fresh(self) -> Self:
-        """Return a cache of the same calls that counts anew."""
-        new = copy.copy(self)
-        new.kept, new.reused = set(), 0
-        return new
+    @abstractmethod
+    def put_all(self, items: Mapping[bytes, bytes]) -> None:
+        """Keep values by key; they are on disk when this returns."""
 
     def results(
         self,
@@ -182,7 +153,7 @@ class CallCache:
             first.setdefault(key, i)
         found = {key: result for key, i in first.items() for result in self._found(key, fits, i)}
         missing = [i for key, i in first.items() if key not in found]
-        self.reused += len(found)
+        self.reused += len(found.keys() - self._made)
         self.kept.update(keys if keep else ())
         advance(len(keys) - len(missing))
         with closing(make(missing)) as made:
@@ -201,6 +172,53 @@ class CallCache:
             return found if all(fits(one, ordinal) for one in found) else []
         except MALFORMED:
             return []
+
+
+class CallCache(Calls):
+    """Results of finished calls of one owner. Threads and processes may share a file.
+
+    The owner is a document id, whose deletion takes its calls along, or None.
+    """
+
+    def __init__(self, database: Database, owner: str | None = None) -> None:
+        """Use `open`, or `Store.calls`."""
+        super().__init__()
+        self._database = database
+        self._owner = owner
+        self._written = False
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str] | None = None) -> Self:
+        """Open a file of calls, or create it. Without a path the calls stay in memory.
+
+        Raises `InputError` if the file is something else, `IndexFileError` if it cannot be read or written.
+        """
+        database = Database(None if path is None else Path(path), create=True)
+        with on_error(database.close), database.writing() as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                for statement in statements(CALLS):
+                    connection.execute(statement)
+            elif application != APPLICATION_ID:
+                raise InputError(f"{database.name} is no file of model calls; name another file")
+        return cls(database)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file; closing twice does no harm. A store's cache is closed with the store."""
+        self._database.close()
+
+    def fresh(self) -> Self:
+        """Return a cache of the same calls that counts anew."""
+        new = copy.copy(self)
+        new.kept, new.reused, new._made = set(), 0, set()
+        return new
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key; None if there is none, or if it is damaged."""
@@ -228,6 +246,7 @@ class CallCache:
                 )
                 insert_guarded(connection, "calls", CALL_COLUMNS, rows)
             self._written = True
+            self._made.update(items)
 
     def forget(self) -> None:
         """Overwrite all calls of this owner."""
@@ -254,6 +273,29 @@ class DocumentCalls(CallCache):
         calls = connection.execute(query, [owner_slot(self._owner)]).fetchone()
         if find(connection, self._document) != self._number or (self._written and calls is None):
             raise Withdrawn(self._document)
+
+
+class SharedCalls(Calls):
+    """Calls of several documents that are made together; each is kept with the documents that need it."""
+
+    def __init__(self, owners: Mapping[bytes, Sequence[CallCache]]) -> None:
+        """Take the caches that a call belongs to, by its key."""
+        super().__init__()
+        self._owners = owners
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return what any of its documents has."""
+        return next((found for one in self._owners[key] if (found := one.get(key))), None)
+
+    def put_all(self, items: Mapping[bytes, bytes]) -> None:
+        """Keep values with their documents, but for one that another process has deleted."""
+        owned: dict[CallCache, dict[bytes, bytes]] = {}
+        for key, value in items.items():
+            for one in self._owners[key]:
+                owned.setdefault(one, {})[key] = value
+        for one, values in owned.items():
+            with suppress(Withdrawn):  # its build will be told
+                one.put_all(values)
 
 
 def forget_calls(

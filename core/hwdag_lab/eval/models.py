@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdag.building.points import PROMPTS_AT_ONCE
 from hwdag.config import Heads
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexBusy, InputError, WriterFailed
@@ -59,6 +60,11 @@ class CachedWriter:
     def name(self) -> str:
         """Name of the writer."""
         return self._writer.name
+
+    @property
+    def concurrency(self) -> int:
+        """Prompts that the writer answers at a time."""
+        return int(getattr(self._writer, "concurrency", PROMPTS_AT_ONCE))
 
     @property
     def usage(self) -> Usage:
