@@ -298,8 +298,9 @@ def capturing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     middle = plan.tokens // 2
     keys = [(i, i + middle // 8) for i in range(0, middle, middle // 8)]
     request = SpanRequest([(middle, plan.tokens)], keys)
+    walked = SpanRequest([(32, plan.tokens)], [(8, 24)])  # nodes to a question
 
-    def read(heads: HeadList | None) -> None:
+    def read(heads: HeadList | None, request: SpanRequest = request) -> None:
         lm.engine.forward(ids, DynamicCache(), request=request, heads=heads)
 
     ways = [
@@ -307,12 +308,14 @@ def capturing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
         lambda: read(lm.known_heads),
         lambda: lm.engine.attention([ids], [request], lm.known_heads),
         lambda: read(None),
+        lambda: read(None, walked),
     ]
-    plain, listed, cut, every = taking_turns(*ways, rounds=plan.rounds)
+    plain, listed, cut, every, few = taking_turns(*ways, rounds=plan.rounds)
     about = f"captured / plain forward, {lm.dtype}"
     yield Row(f"{about}, heads of the list", ratio(listed, plain), "at most 1.1")
     yield Row(f"{about}, heads of the list, nothing above them", ratio(cut, plain), "at most 1")
     yield Row(f"{about}, all heads", ratio(every, plain), "at most 1.3")
+    yield Row(f"{about}, all heads, to a question", ratio(few, plain), "at most 1.1")
 
 
 def walking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:

@@ -21,10 +21,11 @@ from hwdag.lm.attention import SpanRequest, capture
 
 ROWS = [(50, 57), (57, 70)]
 KEYS = [(10, 20), (20, 49)]
+FEW_KEYS = [(10, 12), (15, 31)]  # so few that the kernel's normalizers are used
 SOME_HEADS = ((1, 3), (3, 0), (3, 7))
 
 
-def eager_means(lm, ids, index, heads, **inputs):
+def eager_means(lm, ids, index, heads, keys=KEYS, **inputs):
     """Span means straight from the full attention matrices, (rows, keys)."""
     before = lm.config._attn_implementation
     lm.set_attn_implementation("eager")
@@ -36,7 +37,7 @@ def eager_means(lm, ids, index, heads, **inputs):
     else:
         mean = torch.stack([stacked[layer, head] for layer, head in heads]).mean(0)
     return torch.stack(
-        [torch.stack([mean[r0:r1, k0:k1].mean() for k0, k1 in KEYS]) for r0, r1 in ROWS]
+        [torch.stack([mean[r0:r1, k0:k1].mean() for k0, k1 in keys]) for r0, r1 in ROWS]
     )
 
 
@@ -55,32 +56,35 @@ def padded(lm):
     return ids, {"attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
 
 
+@pytest.mark.parametrize("keys", [KEYS, FEW_KEYS])
 @pytest.mark.parametrize("heads", [None, SOME_HEADS])
-def test_capture_equals_eager_in_a_left_padded_batch(lm, padded, heads):
+def test_capture_equals_eager_in_a_left_padded_batch(lm, padded, heads, keys):
     ids, inputs = padded
     with torch.no_grad():
         plain = lm(ids, **inputs).logits
-        with capture(lm, [SpanRequest(ROWS, KEYS)] * 2, heads) as captured:
+        with capture(lm, [SpanRequest(ROWS, keys)] * 2, heads) as captured:
             logits = lm(ids, **inputs).logits
     for index in range(2):
-        expected = eager_means(lm, ids, index, heads, **inputs)
+        expected = eager_means(lm, ids, index, heads, keys, **inputs)
         torch.testing.assert_close(captured.mean(index), expected, atol=1e-6, rtol=0)
     # rows that are padding see nothing and mean nothing
     torch.testing.assert_close(logits[0], plain[0], atol=1e-5, rtol=0)
     torch.testing.assert_close(logits[1, 9:], plain[1, 9:], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("keys", [KEYS, FEW_KEYS])
 @pytest.mark.parametrize("heads", [None, SOME_HEADS])
-def test_capture_equals_eager_on_top_of_a_cache(lm, padded, heads):
+def test_capture_equals_eager_on_top_of_a_cache(lm, padded, heads, keys):
     ids = padded[0][:1]
     cache = DynamicCache()
     with torch.no_grad():
         whole = lm(ids).logits
         lm(ids[:, :50], past_key_values=cache)
-        request = SpanRequest([(a - 50, b - 50) for a, b in ROWS], KEYS)
+        request = SpanRequest([(a - 50, b - 50) for a, b in ROWS], keys)
         with capture(lm, [request], heads) as captured:
             logits = lm(ids[:, 50:], past_key_values=cache).logits
-    torch.testing.assert_close(captured.mean(0), eager_means(lm, ids, 0, heads), atol=1e-6, rtol=0)
+    expected = eager_means(lm, ids, 0, heads, keys)
+    torch.testing.assert_close(captured.mean(0), expected, atol=1e-6, rtol=0)
     torch.testing.assert_close(logits, whole[:, 50:], atol=1e-5, rtol=0)
 
 
@@ -96,6 +100,25 @@ def test_small_blocks_give_the_same_averages(lm, padded, monkeypatch):
     monkeypatch.setattr("hwdag.lm.attention.BLOCK_ELEMENTS", 1000)
     for seen, wanted in zip(run(), expected, strict=True):
         torch.testing.assert_close(seen, wanted, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_normalizers_of_the_kernel_change_no_output(dtype, monkeypatch):
+    """The same attention as from all scores, and the very logits of a forward without a capture."""
+    lm = model().to(dtype)
+    ids = torch.randint(
+        5, lm.config.vocab_size, (1, 70), generator=torch.Generator().manual_seed(3)
+    )
+    with torch.no_grad():
+        plain = lm(ids).logits
+        with capture(lm, [SpanRequest(ROWS, FEW_KEYS)]) as captured:
+            logits = lm(ids).logits
+        monkeypatch.setattr("hwdag.lm.attention._is_narrow", lambda request, seen: False)
+        with capture(lm, [SpanRequest(ROWS, FEW_KEYS)]) as expected:
+            lm(ids)
+    assert torch.equal(logits, plain)
+    close = 1e-6 if dtype == torch.float32 else 1e-4
+    torch.testing.assert_close(captured.mean(0), expected.mean(0), atol=close, rtol=0)
 
 
 def test_one_result_per_layer_and_head_is_available():

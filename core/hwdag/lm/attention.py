@@ -3,7 +3,9 @@
 One function is registered with transformers' `AttentionInterface`. During a capture the model's own
 scaled-dot-product kernel still computes the output, so logits do not change. In addition the function
 computes `softmax(q k^T)` for the requested query rows only, block by block, and averages it over
-spans. No array of size heads x T x T is ever allocated.
+spans. No array of size heads x T x T is ever allocated. On a CPU the kernel also tells the logarithm of
+what each row is divided by (FlashAttention, Dao et al. 2022, arXiv 2205.14135), so that attention to a few keys
+takes no other keys.
 
 Models without a fused kernel (soft-capped scores, learned sinks) get their output from the same
 blocks.
@@ -15,7 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -260,10 +262,14 @@ def attend(
     """
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = _Scores(query, key, attention_mask, scale, kwargs.get("softcap"), kwargs.get("s_aux"))
+    output: Tensor | None = None
     if active is not None:
         layer = int(module.layer_idx)  # type: ignore[arg-type]
         heads = active.heads_of(layer, query.shape[1])
         if heads is not None:
+            if scores.is_plain and any(_is_narrow(one, key.shape[2]) for one in active.requests):
+                output, normalizers = _with_normalizers(scores, value)
+                scores = replace(scores, normalizers=normalizers)
             active.per_head[layer] = [
                 _span_means(scores, index, heads, request)
                 for index, request in enumerate(active.requests)
@@ -274,9 +280,10 @@ def attend(
         return _blockwise_output(scores, value)
     if query.shape[2] == 1 and attention_mask is None:
         return _one_token(query, key, value, scale)
-    output, _ = sdpa_attention_forward(
-        module, query, key, value, attention_mask, scaling=scaling, **kwargs
-    )
+    if output is None:
+        output, _ = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **kwargs
+        )
     return output
 
 
@@ -290,52 +297,107 @@ class _Scores:
     scale: float
     softcap: float | None
     sinks: Tensor | None  # (heads,) learned logits that take part in the softmax and are dropped
+    normalizers: Tensor | None = (
+        None  # (batch, heads, new): logarithms of what the softmax divides by
+    )
 
-    def block_rows(self, heads: int) -> int:
-        return max(1, BLOCK_ELEMENTS // (heads * self.key.shape[2]))
+    def block_rows(self, heads: int, width: int | None = None) -> int:
+        return max(1, BLOCK_ELEMENTS // (heads * (width or self.key.shape[2])))
 
-    def probabilities(self, index: int, heads: list[int], rows: Tensor) -> Tensor:
-        """Softmax rows of one sequence in float32, (heads, rows, seen)."""
+    @property
+    def is_plain(self) -> bool:
+        """Whether the CPU's kernel computes just these scores, for several rows."""
+        new, seen = self.query.shape[2], self.key.shape[2]
+        return (
+            self.query.device.type == "cpu"
+            and self.query.dtype in (torch.float32, torch.bfloat16)
+            and self.softcap is None
+            and self.sinks is None
+            and new > 1
+            and (new == seen or self.mask is not None)
+        )
+
+    def probabilities(
+        self, index: int, heads: list[int], rows: Tensor, columns: Tensor | None = None
+    ) -> Tensor:
+        """Softmax rows of one sequence in float32, (heads, rows, seen).
+
+        With `normalizers`, these `columns` of them, (heads, rows, columns).
+        """
         group = self.query.shape[1] // self.key.shape[1]
         # scaling the query first keeps half-precision products from overflowing
         q = self.query[index, heads][:, rows].float() * self.scale
-        k = self.key[index, [head // group for head in heads]].float()
+        keys = self.key[index] if columns is None else self.key[index][:, columns]
+        k = keys[[head // group for head in heads]].float()
         logits = q @ k.transpose(1, 2)
         if self.softcap is not None:
             logits = torch.tanh(logits / self.softcap) * self.softcap
-        logits = self._masked(logits, index, rows)
+        logits = self._masked(logits, index, rows, columns)
+        if self.normalizers is not None and columns is not None:
+            return (logits - self.normalizers[index, heads][:, rows].unsqueeze(2)).exp()
         if self.sinks is None:
             return logits.softmax(dim=-1)
         sink = self.sinks[heads].float().view(-1, 1, 1).expand(-1, logits.shape[1], 1)
         return torch.cat([logits, sink], dim=-1).softmax(dim=-1)[..., :-1]
 
-    def _masked(self, logits: Tensor, index: int, rows: Tensor) -> Tensor:
+    def _masked(self, logits: Tensor, index: int, rows: Tensor, columns: Tensor | None) -> Tensor:
+        seen = self.key.shape[2]
         if self.mask is None:  # the mask factory leaves a plain causal mask out
-            offset = self.key.shape[2] - self.query.shape[2]
-            seen = torch.arange(self.key.shape[2], device=logits.device)
-            return logits.masked_fill(seen > (rows + offset).unsqueeze(1), -torch.inf)
-        mask = self.mask[min(index, len(self.mask) - 1), 0, rows, : logits.shape[-1]]
+            offset = seen - self.query.shape[2]
+            places = torch.arange(seen, device=logits.device) if columns is None else columns
+            return logits.masked_fill(places > (rows + offset).unsqueeze(1), -torch.inf)
+        mask = self.mask[min(index, len(self.mask) - 1), 0, rows, :seen]
+        if columns is not None:
+            mask = mask[:, columns]
         if mask.dtype == torch.bool:
             return logits.masked_fill(~mask, torch.finfo(torch.float32).min)
         return logits + mask.float()
 
 
+def _is_narrow(request: Request, seen: int) -> bool:
+    """Whether a request is about so few keys that the kernel's normalizers save most of the work."""
+    return isinstance(request, SpanRequest) and 2 * _length(request.keys) <= seen
+
+
+def _length(ranges: Sequence[Range]) -> int:
+    return sum(end - start for start, end in ranges)
+
+
+def _with_normalizers(scores: _Scores, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention output, (batch, new, heads, dim), as the CPU's kernel computes it, and its normalizers."""
+    group = scores.query.shape[1] // scores.key.shape[1]
+    key, value = (part.repeat_interleave(group, dim=1) for part in (scores.key, value))
+    mask = scores.mask
+    if mask is not None and mask.dtype == torch.bool:
+        visible = torch.zeros(mask.shape, dtype=scores.query.dtype, device=mask.device)
+        mask = visible.masked_fill(~mask, -torch.inf)
+    output, normalizers = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        scores.query, key, value, 0.0, mask is None, attn_mask=mask, scale=scores.scale
+    )
+    return output.transpose(1, 2).contiguous(), normalizers
+
+
 def _span_means(scores: _Scores, index: int, heads: list[int], request: Request) -> Tensor:
     """Average attention of each row span to each key span, (heads, row spans, key spans)."""
     device, seen = scores.query.device, scores.key.shape[2]
-    averaging, width = None, seen
+    averaging, columns, width = None, None, seen
     if isinstance(request, SpanRequest):  # single tokens need no averaging
-        averaging, width = torch.zeros(len(request.keys), seen, device=device), len(request.keys)
+        width, at = len(request.keys), 0
+        if scores.normalizers is not None and _is_narrow(request, seen):
+            columns = torch.cat([torch.arange(a, b, device=device) for a, b in request.keys])
+        averaging = torch.zeros(width, seen if columns is None else len(columns), device=device)
         for i, (start, end) in enumerate(request.keys):
-            averaging[i, start:end] = 1.0 / max(1, end - start)
+            first = start if columns is None else at
+            averaging[i, first : first + end - start] = 1.0 / max(1, end - start)
+            at += end - start
     rows = torch.cat([torch.arange(a, b, device=device) for a, b in request.rows])
     lengths = torch.tensor([b - a for a, b in request.rows], device=device)
     span_of_row = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
     sums = torch.zeros(len(heads), len(lengths), width, device=device)
-    size = scores.block_rows(len(heads))
+    size = scores.block_rows(len(heads), None if columns is None else len(columns))
     for start in range(0, len(rows), size):
         block = slice(start, start + size)
-        attention = scores.probabilities(index, heads, rows[block])
+        attention = scores.probabilities(index, heads, rows[block], columns)
         reduced = attention if averaging is None else attention @ averaging.T
         sums.index_add_(1, span_of_row[block], reduced)
     return sums / lengths.view(1, -1, 1)
