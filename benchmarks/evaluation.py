@@ -1,13 +1,14 @@
 """The runs behind docs/evaluation.md, and its tables.
 
-    python benchmarks/evaluation.py retrieval pools -o runs --jobs 2     # 2 cores, resumable
-    python benchmarks/evaluation.py retrieval pools -o runs --tables     # Markdown of what is there
+    python benchmarks/evaluation.py answers -o runs --jobs 2     # 2 cores, resumable
+    python benchmarks/evaluation.py answers -o runs --tables     # Markdown of what is there
 
-`retrieval` measures what is found, without answers: all systems, all development questions of nine
-data sets (400 of FairytaleQA), three budgets. `pools` asks the
-questions of three multi-hop sets over all their paragraphs in one index of more than 10,000
-documents. Every data set is a folder of its own that `hwdag eval` can add to, and that holds its
-report with intervals and costs. Further options go to `hwdag eval`.
+`answers` asks all development questions of three multi-hop sets, 512 tokens; `retrieval` measures what
+is found on nine sets, without answers; `parts` leaves out one part of `evidence` after another; `pools`
+asks the questions of the multi-hop sets over all their paragraphs in one index of more than 10,000
+documents. Every data set is a folder of its own that `hwdag eval` can add to, and that holds its report.
+A table joins the questions of all sets, and compares each row with `evidence`. Further options go to
+`hwdag eval`.
 
 The data are expected in $HWDAG_DATA/dev and $HWDAG_DATA/train (by default ../shared/data); `hwdag
 convert` makes such files from the official ones.
@@ -16,7 +17,6 @@ convert` makes such files from the official ones.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -24,10 +24,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hwdag.cli.main import main as hwdag
 from hwdag_lab.eval.data import pool_records, records_of, write_records
+from hwdag_lab.eval.records import read_results
+from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
@@ -38,28 +39,23 @@ ALL = {**dict.fromkeys((*MULTIHOP, *LONG, "squad", "qasper"), "all"), "fairytale
 """Data sets of `retrieval`, and how many of their questions."""
 
 RETRIEVAL = (
-    "bm25,dense,bm25+title,dense+title,bm25@passage+title,dense@passage+title,dos-rag,linear-rag,"
-    "raptor-collapsed,raptor-tree,gem-rag-graph,youra,truncate-middle,oracle,evidence,"
-    "evidence-no-navigator,evidence-p-yes,hwdag-no-navigator,hwdag-shuffled-edges,hwdag-uniform-edges"
+    "evidence,evidence-no-navigator,bm25@sentence+title,dense@sentence+title,dense@passage+title,"
+    "linear-rag,raptor-collapsed"
 )
+ANSWERS = f"{RETRIEVAL},full-context,oracle"
 POOLS = (
-    "bm25@passage+title,bm25@sentence+title,dense@passage+title,dense@sentence+title,dos-rag,"
-    "linear-rag,raptor-collapsed,oracle,evidence,evidence-no-navigator"
+    "evidence,evidence-no-navigator,bm25@passage+title,bm25@sentence+title,dense@passage+title,"
+    "dense@sentence+title,dos-rag,linear-rag"
 )
-ABLATIONS = (
-    "evidence,evidence-no-navigator,evidence-p-yes,evidence-no-references,evidence-no-sparse,"
-    "evidence-no-paragraph,evidence-chunks,hwdag,hwdag-no-stop,hwdag-no-navigator,"
-    "hwdag-no-attention,hwdag-all-heads"
-)
-ANSWERS = (
-    "evidence,evidence-p-yes,bm25@sentence+title,bm25@100+title,dense@sentence+title,"
-    "dense@100+title,raptor-collapsed,gem-rag-graph,youra,truncate-middle,full-context,oracle"
+PARTS = (
+    "evidence,evidence-no-navigator,evidence-no-references,evidence-no-sparse,evidence-no-paragraph,"
+    "evidence-chunks"
 )
 FOUND = ("--no-answers", "--dtype", "bfloat16")
 """Options of runs that measure the retrieval alone."""
 
-ANSWERED = ("--dtype", "bfloat16", "--max-new-tokens", "32", "--match", "evidence-p-yes")
-"""Options of runs with answers; the others are also asked at what the walk read when it stopped."""
+ANSWERED = ("--dtype", "bfloat16", "--max-new-tokens", "32")
+"""Options of runs with answers."""
 
 
 @dataclass(frozen=True)
@@ -81,20 +77,15 @@ class Run:
 
 
 TABLES: Mapping[str, Sequence[Run]] = {
+    "answers": [Run(f"answers-{name}", name, ANSWERS, "512", "all", ANSWERED) for name in MULTIHOP],
     "retrieval": [
-        Run(f"retrieval-{name}", name, RETRIEVAL, "256,512,1024", limit, FOUND)
+        Run(f"retrieval-{name}", name, RETRIEVAL, "512", limit, FOUND)
         for name, limit in ALL.items()
     ],
-    "pools": [Run("pools", "pools", POOLS, "256,512,1024", "100", FOUND)],
-    "ablations": [
-        Run(f"ablations-{name}", name, ABLATIONS, "512", "100", FOUND) for name in MULTIHOP
-    ],
-    "answers": [
-        Run(f"answers-{name}", name, ANSWERS, "512", "100", ANSWERED)
-        for name in (*MULTIHOP, "squad", "fairytaleqa")
-    ],
+    "parts": [Run(f"parts-{name}", name, PARTS, "512", "all", FOUND) for name in MULTIHOP],
+    "pools": [Run("pools", "pools", POOLS, "512", "100", FOUND)],
     "agents": [
-        Run(f"agents-{name}", name, "graphreader,memwalker,longllmlingua", "512", "4", ANSWERED[:4])
+        Run(f"agents-{name}", name, "graphreader,memwalker,longllmlingua", "512", "4", ANSWERED)
         for name in MULTIHOP[:2]
     ],
 }
@@ -113,7 +104,7 @@ def main() -> None:
     runs = [run for run in found if options.run in (None, run.name)]
     if options.show:
         for name in options.tables:
-            print("\n".join(tables(options.output, [run for run in TABLES[name] if run in runs])))
+            print("\n".join(table(options.output, [run for run in TABLES[name] if run in runs])))
         return
     options.output.mkdir(parents=True, exist_ok=True)
     if any(run.data == "pools" for run in runs):
@@ -148,64 +139,38 @@ def make_pools(path: Path) -> None:
         write_records(path, pool_records(asked, beside))
 
 
-def tables(folder: Path, runs: Sequence[Run]) -> Iterator[str]:
-    """One Markdown table per data set, and what the best rows are worth against each other."""
-    summaries: dict[str, Any] = {}
+def table(folder: Path, runs: Sequence[Run]) -> Iterator[str]:
+    """A row per system over the questions of all sets, and the first row minus each, paired."""
+    scores: dict[str, dict[tuple[str, str], Mapping[str, float]]] = {}
+    groups: dict[tuple[str, str], str] = {}
     for run in runs:
-        if (path := folder / run.name / "summary.json").exists():
-            summaries |= json.loads(path.read_text("utf-8"))
-    for name, found in summaries.items():
-        yield from table(name, found)
-    yield "\n| data set | metric | budget | best baseline | HWDAG minus it | p |"
-    yield "| :--- | :--- | ---: | :--- | ---: | ---: |"
-    for name, found in summaries.items():
-        for gain in (one for one in found["gains"] if one["metric"] in SHOWN):
-            by = gain["difference"]
-            interval = f"{by['mean']:+.2f} [{_shown(by['low'])}, {_shown(by['high'])}]"
-            yield (
-                f"| {name} | {SHOWN[gain['metric']]} | {gain['budget']} | `{gain['against']}` "
-                f"| {interval} | {by['p_value']:.2f} |"
-            )
-
-
-def table(name: str, found: Mapping[str, Any]) -> Iterator[str]:
-    """Systems by metrics and budgets: means, and above them the widest of their intervals."""
-    rows = found["rows"]
-    budgets = sorted({row["budget"] for row in rows if row["budget"]})
-    metrics = [m for m in SHOWN if any(m in row["scores"] for row in rows)]
-    columns = [(metric, budget) for metric in metrics for budget in budgets]
-    cells = {(row["system"], row["budget"]): row for row in rows}
-    widths = [
-        (score["high"] - score["low"]) / 2
-        for row in rows
-        for metric in metrics
-        if (score := row["scores"].get(metric)) and score["low"] is not None
-    ]
-    questions = sorted({row["questions"] for row in rows})
-    yield (
-        f"\n**{name}**, {questions[-1]} questions"
-        + (f" (some rows {questions[0]})" if len(questions) > 1 else "")
-        + f", {rows[0]['documents']} documents, intervals up to ±{max(widths, default=0):.2f}\n"
-    )
-    yield "| system | " + " | ".join(f"{SHOWN[m]} {b}" for m, b in columns) + " |"
-    yield "| :--- |" + " ---: |" * len(columns)
-    for system in dict.fromkeys(row["system"] for row in rows):
-        values = (
-            cells.get((system, b), cells.get((system, None), {"scores": {}}))["scores"].get(m)
-            for m, b in columns
-        )
-        shown = (f"{value['mean']:.2f}" if value else "" for value in values)
-        yield f"| `{system}` | " + " | ".join(shown) + " |"
-
-
-def _shown(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:+.2f}"
+        for one in read_results(folder / run.name).values():
+            question = one.dataset, one.question
+            scores.setdefault(one.system, {})[question] = one.metrics
+            groups[question] = f"{one.dataset} {one.document}"
+    if not scores:
+        yield f"nothing in {folder} yet"
+        return
+    first = next(iter(scores))
+    metrics = [name for name in SHOWN if all(name in row for row in scores[first].values())]
+    yield f"{len(scores[first])} questions"
+    header = [*map(SHOWN.__getitem__, metrics), *(f"`{first}` minus, {SHOWN[m]}" for m in metrics)]
+    yield f"| system | {' | '.join(header)} |"
+    yield "| :--- |" + " ---: |" * len(header)
+    for system, found in scores.items():
+        common = [question for question in scores[first] if question in found]
+        labels = [groups[question] for question in common]
+        values = {m: [found[question][m] for question in common] for m in metrics}
+        cells = [str(bootstrap(values[m], groups=labels)) for m in metrics]
+        for m in metrics if system != first else ():
+            others = [scores[first][question][m] for question in common]
+            cells.append(str(paired_bootstrap(others, values[m], groups=labels)))
+        yield f"| `{system}` ({len(common)}) | {' | '.join(cells)} |"
 
 
 SHOWN = {
-    "accuracy": "accuracy",
     "f1": "F1",
-    "corpus_bleu": "BLEU",
+    "em": "exact",
     "paragraph_touched": "touched",
     "paragraph_half": "half",
     "recall_at_2": "recall@2",
