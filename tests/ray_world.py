@@ -26,15 +26,17 @@ class Log:
         self.grave, self.dies_at, self.count = folder / "grave", dies_at, 0
 
     def call(self, kind, content, make):
-        name = f"{kind}-{hashlib.sha256(repr(content).encode()).hexdigest()[:16]}"
-        os.write(self.file, f"start {name}\n".encode())
+        # why each prompt of a batch: its company depends on how many documents are built at a time
+        parts = content if kind == "write" else [content]
+        names = [f"{kind}-{hashlib.sha256(repr(one).encode()).hexdigest()[:16]}" for one in parts]
+        os.write(self.file, "".join(f"start {name}\n" for name in names).encode())
         self.count += 1
         if self.count == self.dies_at:
             with suppress(FileExistsError):  # of two workers that get there at once, one dies
                 self.grave.touch(exist_ok=False)
                 os.kill(os.getpid(), signal.SIGKILL)
         made = make()
-        os.write(self.file, f"end {name}\n".encode())
+        os.write(self.file, "".join(f"end {name}\n" for name in names).encode())
         return made
 
 

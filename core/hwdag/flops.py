@@ -91,8 +91,8 @@ def capture_flops(
 
         heads * row_tokens * seen_tokens * (2 * head_dim + 2 * key_spans)
 
-    `heads` counts captured heads over all layers. Rows see the full rectangle, as in
-    `hwdag.lm.attention`.
+    `heads` counts captured heads over all layers. Rows see the full rectangle, or the keys alone that
+    they are asked about, as in `hwdag.lm.attention`.
     """
     return float(2 * heads * row_tokens * seen_tokens * (shape.head_dim + key_spans))
 

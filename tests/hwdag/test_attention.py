@@ -116,6 +116,7 @@ def test_normalizers_of_the_kernel_change_no_output(dtype, monkeypatch):
         monkeypatch.setattr("hwdag.lm.attention._is_narrow", lambda request, seen: False)
         with capture(lm, [SpanRequest(ROWS, FEW_KEYS)]) as expected:
             lm(ids)
+    assert captured.is_narrow and not expected.is_narrow  # which decides what is counted as cost
     assert torch.equal(logits, plain)
     close = 1e-6 if dtype == torch.float32 else 1e-4
     torch.testing.assert_close(captured.mean(0), expected.mean(0), atol=close, rtol=0)

@@ -81,6 +81,8 @@ class Capture:
     last_layer: int | None = None
     """Layer that ends the forward, or None."""
     per_head: dict[int, list[Tensor]] = field(default_factory=dict)
+    is_narrow: bool = False
+    """Whether other keys than the requested ones were left out, as the normalizers were known."""
 
     def mean(self, index: int) -> Tensor:
         """Mean over the chosen layers and heads for one sequence, (row spans, key spans)."""
@@ -269,7 +271,7 @@ def attend(
         if heads is not None:
             if scores.is_plain and any(_is_narrow(one, key.shape[2]) for one in active.requests):
                 output, normalizers = _with_normalizers(scores, value)
-                scores = replace(scores, normalizers=normalizers)
+                scores, active.is_narrow = replace(scores, normalizers=normalizers), True
             active.per_head[layer] = [
                 _span_means(scores, index, heads, request)
                 for index, request in enumerate(active.requests)
@@ -310,6 +312,8 @@ class _Scores:
         new, seen = self.query.shape[2], self.key.shape[2]
         return (
             self.query.device.type == "cpu"
+            # of all devices, in spite of its name
+            and torch.backends.cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
             and self.query.dtype in (torch.float32, torch.bfloat16)
             and self.softcap is None
             and self.sinks is None

@@ -175,7 +175,7 @@ class Engine:
                 self.shape,
                 heads=self.shape.layers * self.shape.heads if heads is None else len(heads),
                 row_tokens=_length(request.rows),
-                seen_tokens=len(ids) + cached,
+                seen_tokens=_length(request.keys) if row.capture.is_narrow else len(ids) + cached,
                 key_spans=len(request.keys),
             )
             tflops += flops / 1e12
