@@ -64,7 +64,7 @@ class _Finished(NamedTuple):
 class _Waiting(NamedTuple):
     document: Document
     calls: DocumentCalls
-    unwritten: Unwritten | None
+    unwritten: Unwritten
 
 
 class Insertion:
@@ -195,20 +195,21 @@ class Insertion:
         else:
             calls = self._store.building(document)
             calls.before_call = self._before_call
-            self._wait(document, calls, start, reporter)
+            if self._written_ahead:
+                self._wait(document, calls, start, reporter)
+            else:
+                self._begin(document, calls, start)
         self._seen.add(document.id)
 
     def _wait(
         self, document: Document, calls: DocumentCalls, start: Start, reporter: Reporter
     ) -> None:
         """Let a document wait until there are enough for a batch of the writer."""
-        one = self._builder.unwritten(document, calls) if self._written_ahead else None
-        # why nothing for what was written: a run that goes on has the batches of an uninterrupted one
-        count = 0 if one and one.windows and not one.prompts else max(1, one.windows if one else 0)
-        if self._waiting and self._waiting_for + count > self._written_ahead:
+        unwritten = self._builder.unwritten(document, calls)
+        if self._waiting and self._waiting_for + unwritten.share > self._written_ahead:
             self._begin_waiting(start, reporter)
-        self._waiting[document.id] = _Waiting(document, calls, one)
-        self._waiting_for += count
+        self._waiting[document.id] = _Waiting(document, calls, unwritten)
+        self._waiting_for += unwritten.share
         if self._waiting_for >= self._written_ahead:
             self._begin_waiting(start, reporter)
 
@@ -216,9 +217,7 @@ class Insertion:
         """Have the first points of the waiting documents written, and begin to build these."""
         waiting, self._waiting = list(self._waiting.values()), {}
         self._waiting_for = 0
-        ahead = [
-            (one.unwritten, one.calls) for one in waiting if one.unwritten and one.unwritten.prompts
-        ]
+        ahead = [(one.unwritten, one.calls) for one in waiting if one.unwritten.prompts]
         if len(ahead) > 1:
             self._builder.write_ahead(ahead, reporter, self._before_call)
         for one in waiting:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -101,6 +103,12 @@ class Unwritten(NamedTuple):
     windows: int
     limit: int
 
+    @property
+    def share(self) -> int:
+        """Windows that the document takes of a batch; one where it has none, so that none waits for ever."""
+        # why 0 for what was written: a run that goes on has the batches of an uninterrupted one
+        return 0 if self.windows and not self.prompts else max(1, self.windows)
+
 
 def unwritten(
     windows: Sequence[Window], plan: WindowPlan, writer: Writer, calls: CallCache
@@ -127,36 +135,30 @@ def write_ahead(
     """
     condense = plan.is_running
     condensing = _condensing(writer) if condense else None
-    asked = [(prompt, one.limit) for one, _ in documents for prompt in one.prompts]
-    keys, owners = list[bytes](), dict[bytes, list[CallCache]]()
+    owners: dict[bytes, list[CallCache]] = {}
+    asked: dict[bytes, tuple[int, str]] = {}  # the limit, which a batch shares, and the prompt
     for one, calls in documents:
-        own = keys_of(writer, one.prompts, limit=one.limit, condense=condense)
-        keys += own
-        for key in own:
+        keys = keys_of(writer, one.prompts, limit=one.limit, condense=condense)
+        for key, prompt in zip(keys, one.prompts, strict=True):
             owners.setdefault(key, []).append(calls)
+            asked[key] = one.limit, prompt
+    keys = sorted(asked, key=lambda key: (asked[key][0], -len(asked[key][1])))
     together = SharedCalls(owners)
     together.before_call = before_call
 
-    def by_limit(ordinals: Sequence[int]) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
-        for i in sorted(ordinals, key=lambda i: -len(asked[i][0])):
-            found.setdefault(asked[i][1], []).append(i)
-        return found
-
     def write(batch: list[int]) -> list[str]:
-        made: dict[int, str] = {}
-        for limit, some in by_limit(batch).items():
-            prompts = [asked[i][0] for i in some]
-            found = ask(writer, prompts, max_new_tokens=limit, write=condensing)
-            made |= zip(some, found, strict=True)
-        return [made[i] for i in batch]
+        found: list[str] = []
+        for limit, some in groupby((asked[keys[i]] for i in batch), itemgetter(0)):
+            prompts = [prompt for _, prompt in some]
+            found += ask(writer, prompts, max_new_tokens=limit, write=condensing)
+        return found
 
     if condensing or not _is_streaming(writer):
         # why at once: a run that goes on behind a part of it would write the rest in other company
         together.results(keys, is_text, write, size=max(1, len(keys)), advance=advance)
         return
-    for limit, some in by_limit(range(len(asked))).items():
-        prompts = [asked[i][0] for i in some]
+    for limit, several in groupby(map(asked.__getitem__, keys), itemgetter(0)):
+        prompts = [prompt for _, prompt in several]
         replies(writer, prompts, together, limit=limit, condense=condense, advance=advance)
 
 

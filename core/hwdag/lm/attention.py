@@ -299,9 +299,8 @@ class _Scores:
     scale: float
     softcap: float | None
     sinks: Tensor | None  # (heads,) learned logits that take part in the softmax and are dropped
-    normalizers: Tensor | None = (
-        None  # (batch, heads, new): logarithms of what the softmax divides by
-    )
+    # (batch, heads, new): logarithms of what the softmax divides by, where they are known
+    normalizers: Tensor | None = None
 
     def block_rows(self, heads: int, width: int | None = None) -> int:
         return max(1, BLOCK_ELEMENTS // (heads * (width or self.key.shape[2])))
@@ -360,10 +359,11 @@ class _Scores:
 
 def _is_narrow(request: Request, seen: int) -> bool:
     """Whether a request is about so few keys that the kernel's normalizers save most of the work."""
-    return isinstance(request, SpanRequest) and 2 * _length(request.keys) <= seen
+    return isinstance(request, SpanRequest) and 2 * length_of(request.keys) <= seen
 
 
-def _length(ranges: Sequence[Range]) -> int:
+def length_of(ranges: Sequence[Range]) -> int:
+    """Return the number of tokens in ranges."""
     return sum(end - start for start, end in ranges)
 
 
@@ -371,7 +371,7 @@ def _with_normalizers(scores: _Scores, value: Tensor) -> tuple[Tensor, Tensor]:
     """Attention output, (batch, new, heads, dim), as the CPU's kernel computes it, and its normalizers."""
     group = scores.query.shape[1] // scores.key.shape[1]
     key, value = (part.repeat_interleave(group, dim=1) for part in (scores.key, value))
-    mask = scores.mask
+    mask = None if scores.mask is None else scores.mask[..., : key.shape[2]]
     if mask is not None and mask.dtype == torch.bool:
         visible = torch.zeros(mask.shape, dtype=scores.query.dtype, device=mask.device)
         mask = visible.masked_fill(~mask, -torch.inf)

@@ -35,6 +35,7 @@ from hwdag.lm.attention import (
     capture,
     check_complete,
     check_supported,
+    length_of,
     lock_of,
 )
 from hwdag.lm.blocking import CopyBlock
@@ -174,8 +175,8 @@ class Engine:
             flops = capture_flops(
                 self.shape,
                 heads=self.shape.layers * self.shape.heads if heads is None else len(heads),
-                row_tokens=_length(request.rows),
-                seen_tokens=_length(request.keys) if row.capture.is_narrow else len(ids) + cached,
+                row_tokens=length_of(request.rows),
+                seen_tokens=length_of(request.keys) if row.capture.is_narrow else len(ids) + cached,
                 key_spans=len(request.keys),
             )
             tflops += flops / 1e12
@@ -203,7 +204,7 @@ class Engine:
                 heads,
                 new_tokens=len(row),
                 cached_tokens=cached,
-                row_tokens=_length(request.rows),
+                row_tokens=length_of(request.rows),
                 key_spans=len(request.keys) if isinstance(request, SpanRequest) else 0,
             )
             for row, request in zip(rows, requests, strict=True)
@@ -292,7 +293,3 @@ class Engine:
         ids = [[pad] * (longest - len(row)) + row for row in rows]
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
-
-
-def _length(ranges: Sequence[tuple[int, int]]) -> int:
-    return sum(end - start for start, end in ranges)
