@@ -162,7 +162,7 @@ def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
     plan = replace(SIMPLE, systems=("hwdag-garlic",))
     assert run(world.records(1), world.models(lm), plan, tmp_path) == RunCounts(0, 4, 4)
     assert {r.error for r in read_results(tmp_path).values()} == {"WriterFailed: no ink"}
-    assert lm.attempts == 1
+    assert lm.attempts == 2  # with the next records, and alone
     assert read_builds(tmp_path) == {}
 
 
@@ -240,6 +240,33 @@ def test_ablations_walk_one_graph_that_is_built_once(tmp_path):
     run(world.records(1), world.models(lm), more, tmp_path)
     assert list((tmp_path / INDEXES).iterdir()) == [index]
     assert lm.writes == written
+
+
+def test_points_of_several_records_are_written_together(tmp_path):
+    """And once, and the results are those of records that come alone."""
+    plan = replace(SIMPLE, systems=("hwdag", "hwdag-no-attention", "hwdag-shuffled-edges"))
+    asked = []
+
+    class Batches(ScriptedLM):
+        concurrency = 4
+
+        def write(self, prompts, *, max_new_tokens):
+            asked.append(len(prompts))
+            return super().write(prompts, max_new_tokens=max_new_tokens)
+
+    def results(name, records):
+        run(records, world.models(Batches(writes=True)), plan, tmp_path / name)
+        assert sum(build.nodes > 8 for build in read_builds(tmp_path / name).values()) == 2 * len(
+            records
+        )
+        return world.comparable(tmp_path / name / RECORDS)
+
+    records = world.records(6)
+    together = results("together", records)
+    assert asked == [4, 2]  # the last batch has no more
+    asked.clear()
+    assert sorted(together) == sorted(x for one in records for x in results(one.id, [one]))
+    assert asked == [1] * 6
 
 
 def test_another_writer_writes_and_the_reader_answers(tmp_path):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig
 from hwdag.errors import HWDAGError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.store.calls import CallCache
+from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Reporter
 from hwdag.types import Usage
 from hwdag_lab.eval.edges import OtherEdges
@@ -36,7 +40,8 @@ class Builder:
     Consecutive records about the same documents share them too. HWDAG's graphs are expensive, so
     each is an index file, named after everything it depends on; it appears after `on_build` has
     returned. A new process builds everything else again, but its writer calls are remembered
-    (`hwdag_lab.eval.models`). `on_build` gets the cost of every build.
+    (`hwdag_lab.eval.models`). `on_build` gets the cost of every build. Points are written about
+    several of the `records`, which are in working order, at a time: a short document fills no batch.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class Builder:
         folder: Path,
         on_build: OnBuild,
         reporter: Reporter,
+        records: Sequence[Record] = (),
     ) -> None:
         self._models = models.remembering(calls)
         self._calls = calls
@@ -54,6 +60,9 @@ class Builder:
         self._reporter = reporter
         self._record: Record | None = None
         self._built: dict[str, Retriever | HWDAGError] = {}
+        self._places = {record.id: i for i, record in enumerate(records)}
+        self._records = records
+        self._written: dict[str, int] = {}  # by build: the first record not written about
 
     def retriever(self, system: ComparedSystem, record: Record) -> Retriever:
         """Return the retriever of a system over the documents of a record.
@@ -94,7 +103,9 @@ class Builder:
         if path.exists():
             return HWDAGIndex.load(path, **index_options(config, system.tree, models))
         self._indexes.mkdir(exist_ok=True)
-        index = HWDAGIndex(**index_options(config, system.tree, models))
+        options = index_options(config, system.tree, models)
+        self._write_ahead(system.build, record, options)
+        index = HWDAGIndex(**options)
         measured = self._measured(system, record, index, models)
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
@@ -103,6 +114,25 @@ class Builder:
         self._on_build(measured)
         partial.replace(path)
         return index
+
+    def _write_ahead(self, build: str, record: Record, options: Mapping[str, Any]) -> None:
+        """Have the first replies about this record and the next ones written; the writer keeps them."""
+        config: BuildConfig = options["config"].resolved("evidence")  # unless a method is named
+        builder = GraphBuilder(**{**options, "config": config, "prompts": Prompts()})
+        place = self._places.get(record.id, 0)
+        if not builder.written_ahead or place < self._written.get(build, 0):
+            return
+        waiting, prompts = [], 0
+        while place < len(self._records) and prompts < builder.written_ahead:
+            for document in self._records[place].documents:
+                with suppress(HWDAGError):  # why: an error is that of the build of its own record
+                    calls = CallCache.open()
+                    waiting.append((builder.unwritten(document, calls), calls))
+                    prompts += waiting[-1][0].asked
+            place += 1
+        self._written[build] = place
+        with suppress(HWDAGError):
+            builder.write_ahead(waiting, self._reporter, lambda: None)
 
     def _file_name(self, system: ComparedSystem, record: Record) -> str:
         documents = [(each.id, each.title, each.text) for each in record.documents]

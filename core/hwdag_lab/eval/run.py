@@ -109,7 +109,12 @@ def run(
         work = _Work(
             results=stack.enter_context(Journal(folder / RECORDS)),
             builder=Builder(
-                models, calls, folder, _recorder(folder, stack), as_reporter(show_progress)
+                models,
+                calls,
+                folder,
+                _recorder(folder, stack),
+                as_reporter(show_progress),
+                chosen,
             ),
             reader=models.reader,
             plan=plan,
