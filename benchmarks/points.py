@@ -122,17 +122,18 @@ def main() -> None:
 
 def of_graphs(folder: Path) -> str:
     """Points, tokens of text per token of points, and covered paragraphs of the graphs with points."""
-    points, tokens, shares, levels = 0, np.zeros(2), [], 0
+    points, picked, tokens, shares, levels = 0, 0, np.zeros(2), [], 0
     for file in sorted(folder.glob("*.hwdag")):
         index = HWDAGIndex.load(file)
         for name, graph in index.graphs.items():
             if graph.height > 1:
                 points += len(graph.at_level(2))
+                picked += sum(graph.nodes[i].origin == "extractive" for i in graph.at_level(2))
                 tokens += [sum(graph.nodes[i].tokens for i in graph.at_level(h)) for h in (1, 2)]
                 shares.append(covered(graph, index.documents[name].text))
                 levels += graph.height > 2
     return (
-        f"{len(shares)} graphs, {levels} with a third level: {points} points, {tokens[0]:.0f} tokens "
+        f"{len(shares)} graphs, {levels} with a third level: {points} points, {picked} picked, {tokens[0]:.0f} tokens "
         f"over {tokens[1]:.0f} ({tokens[0] / tokens[1]:.1f}:1), {np.mean(shares):.0%} of paragraphs covered"
     )
 

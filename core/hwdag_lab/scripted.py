@@ -422,7 +422,7 @@ TOLD_TOGETHER = 6
 def _information(prompt: str, template: str) -> list[str]:
     """The lines of the information in a prompt."""
     head, tail = template.split("{information}")
-    closing = tail.partition("{")[0]  # what follows depends on the language, and on the window
+    closing = tail.partition("{")[0]  # what follows depends on the language
     return prompt.removeprefix(head).partition(closing)[0].splitlines()
 
 

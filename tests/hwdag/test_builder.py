@@ -30,10 +30,10 @@ from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.writers import CallableWriter
 from hwdag.text.copies import grounded
 from hwdag.text.headings import Outline
-from hwdag.text.prompts import Prompts, SummaryPrompt
+from hwdag.text.prompts import CONDENSE, Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Node, Span
-from hwdag_lab.scripted import ScriptedLM, attention_between, tokens_of
+from hwdag_lab.scripted import ScriptedLM, attention_between
 
 
 def prose(sentences, seed=0):
@@ -232,7 +232,7 @@ def _packed(texts, costs):
 
 def test_generated_points_name_the_sentences_they_attended_to():
     said = "Anna bought a red boat. The weather was fine. Bob sold green apples."
-    document = Document("d", said + LONG)
+    document = Document("d", f"{said} {random_prose(9, 14, words=(6, 9))}")  # one passage
     writer = CallableWriter(lambda prompt: "* Anna bought boat\n* Bob sold apples", name="w")
     graph = built(document, writer=writer).graph
     points = [graph.nodes[i] for i in graph.top]
@@ -252,16 +252,18 @@ def test_an_unusable_reply_costs_one_retry_and_then_falls_back_counted():
         asked.append(prompt)
         return "I am sorry, I cannot do that."
 
-    result = built(prose(20), writer=CallableWriter(rambling))
+    result = built(prose(20), writer=CallableWriter(rambling), method="garlic")
     assert len(asked) == 2
     assert asked[1].startswith(asked[0])
     assert (result.replies.retries, result.replies.fallbacks) == (1, 1)
     assert {node.origin for node in result.graph.nodes} == {"chunk", "extractive"}
 
 
-def test_a_retry_that_works_is_no_fallback():
-    replies = iter(["nothing", "* A point."])
-    result = built(prose(20), writer=CallableWriter(lambda prompt: next(replies)))
+@pytest.mark.parametrize(("method", "first"), [("garlic", "nothing"), ("hwdag", "")])
+def test_a_retry_that_works_is_no_fallback(method, first):
+    replies = iter([first, "* A point."])
+    writer = CallableWriter(lambda prompt: next(replies))
+    result = built(prose(10), writer=writer, method=method)
     assert (result.replies.retries, result.replies.fallbacks) == (1, 0)
 
 
@@ -306,7 +308,6 @@ def test_prompts_and_language_reach_the_writer():
     built(Document("d", text), writer=writer, language="German")
     assert "Write in German." in asked[0]
     assert text in asked[0]
-    assert f"at most {len(tokens_of(text)) // 100} summary points" in asked[0]
     built(Document("d", text), writer=writer, method="garlic", leaves="sentences")
     assert "* Hallo, Welt. " in asked[1]
     own = Prompts(summary=SummaryPrompt("Points, please: {information}"))
@@ -430,6 +431,65 @@ def test_a_reply_that_was_cut_loses_its_last_point():
         assert bool(result.replies.too_long) == (len(reply) > 1000)
 
 
+@pytest.mark.parametrize(
+    ("reply", "kept", "counts"),
+    [
+        ("Someone saw a dog.\nIt ran.", ["Someone saw a dog. It ran."], Replies()),
+        ("Sure, a summary:\n\n**Someone saw a dog.**", ["Someone saw a dog."], Replies()),
+        ("* Someone saw a dog.\n* It ran.", ["Someone saw a dog.", "It ran."], Replies()),
+        (
+            "Someone saw a dog. Anna met Bob, by the lake.",
+            ["Someone saw a dog."],
+            Replies(refused=1),
+        ),
+        (f"A dog. {'It ran. ' * 20}", ["A dog. It ran."], Replies(refused=19)),
+        (f"A dog. It {'ran ' * 300}", ["A dog."], Replies(too_long=1)),
+    ],
+)
+def test_a_reply_without_a_bullet_is_a_statement(reply, kept, counts):
+    """Less its copies, and a sentence that was cut; it is not asked for again."""
+    asked = []
+    text = "Anna met Bob by the lake. He ran." + LONG
+
+    def write(prompt):
+        asked.append(prompt)
+        return reply
+
+    result = built(Document("d", text), writer=CallableWriter(write))
+    points = [node.text for node in result.graph.nodes if node.level > 1]
+    assert (points, result.replies, len(asked)) == (kept, counts, 1)
+
+
+def test_something_is_written_of_every_passage_and_edges_are_those_of_the_window():
+    """Passages end with paragraphs, and a short one at the end is part of the one before it."""
+    asked = []
+    paragraphs = [random_prose(seed, 18, words=(6, 9)) for seed in range(3)] + ["He ran."]
+
+    def write(prompt):
+        asked.append(prompt)
+        return f"Someone saw the {len(asked)}."
+
+    document = Document("d", "\n\n".join(paragraphs))
+    graph = built(document, writer=CallableWriter(write), chunk_tokens=40).graph
+    before, after = SummaryPrompt(CONDENSE).cut("same")
+    told = [prompt.removeprefix(before).removesuffix(after) for prompt in asked]
+    expected = {*paragraphs[:2], "\n\n".join(paragraphs[2:])}
+    assert (set(told), len(told)) == (expected, 3)
+    points = graph.at_level(2)
+    texts = {graph.nodes[i].text for i in points}
+    assert texts == {f"Someone saw the {n}." for n in (1, 2, 3)}
+    [count] = {len(graph.children(int(i))[0]) for i in points}
+    assert count == len(graph.at_level(1))  # of the whole window
+
+
+def test_a_short_text_has_no_points_and_is_counted():
+    asked = []
+    result = built(Document("d", "Anna met Bob. " * 5), writer=CallableWriter(asked.append))
+    assert (asked, result.graph.height) == ([], 1)
+    assert result.replies == Replies(without_points=1)
+    assert built(Document("d", "Anna ran."), method="evidence").replies == Replies()
+
+
 def test_a_level_whose_writer_does_not_condense_is_dropped():
     """Points of points that take half of their window or more are the same points again."""
     told = iter(range(10_000))
@@ -505,22 +565,25 @@ def test_text_of_any_script_and_shape_is_indexed(text):
     assert "".join(held.split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize(("method", "reserved"), [("garlic", 0), ("hwdag", HEADING_TOKENS)])
-def test_the_plan_divides_the_window(method, reserved):
+@pytest.mark.parametrize(
+    ("method", "points", "reserved"), [("garlic", 500, 0), ("hwdag", 666, HEADING_TOKENS)]
+)
+def test_the_plan_divides_the_window(method, points, reserved):
+    """A quarter of it is for points in the papers' methods; ours may take half of the text."""
     reader, prompt = ScriptedLM(context_tokens=4096), SummaryPrompt("Write: {information}")
     config = BuildConfig(window_tokens=2000).resolved(method)
     plan = WindowPlan.of(config, prompt, reader, extractive=False)
-    assert plan.points_tokens == 500
-    assert plan.content_tokens == 2000 - 2 - 500 - reserved
+    assert plan.points_tokens == points
+    assert plan.content_tokens == 2000 - 2 - points - reserved
 
 
 @pytest.mark.slow
 def test_the_local_model_writes_and_what_it_cannot_write_is_extracted():
-    """A random model writes no bullet: one retry and a fallback per window, all counted."""
+    """A random model ends no sentence: a fallback per passage, all counted."""
     lm = HuggingFaceLM(model(max_position_embeddings=1024), tokenizer())
     result = built(prose(30), reader=lm, writer=lm, chunk_tokens=100, window_tokens=1024)
     result.graph.check_integrity()
-    assert result.replies.retries == result.replies.fallbacks > 0
+    assert result.replies.too_long == result.replies.fallbacks > 0
     assert {node.origin for node in result.graph.nodes} == {"chunk", "extractive"}
 
 

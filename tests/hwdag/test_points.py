@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.text.points import parse_points
+from hwdag.text.points import parse_points, parse_statement
 
 
 @given(st.text() | st.text(alphabet="*-+•·1.)(（） \n\r\tab`~<>/think_#…x[]\ud800"))
@@ -12,6 +12,28 @@ def test_any_reply_is_parsed_into_distinct_lines_that_say_something(reply):
     for point in points:
         assert point == " ".join(point.split())
         assert any(c.isalnum() for c in point)
+
+
+@given(st.text() | st.text(alphabet=".!? \n\r\tab`~<>/think_#:\ud800"))
+def test_any_reply_is_parsed_into_the_sentences_of_a_statement(reply):
+    for sentence in parse_statement(reply):
+        assert sentence == " ".join(sentence.split())
+        assert any(c.isalnum() for c in sentence)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("", []),
+        ("...", []),
+        ("Here is the summary:", []),
+        ("<think>A mill?</think>\nAda built a mill.", ["Ada built a mill."]),
+        ("# Summary\n```\nAda built\na mill. It stood.\n```", ["Ada built a mill.", "It stood."]),
+        ("要約：\n水車は売られた。町は残した。", ["水車は売られた。", "町は残した。"]),
+    ],
+)
+def test_statements(reply, expected):
+    assert parse_statement(reply) == expected
 
 
 @pytest.mark.slow

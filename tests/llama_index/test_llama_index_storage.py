@@ -194,7 +194,7 @@ def test_an_interrupted_build_goes_on_where_it_was(place, tmp_path):
     prompts: list[str] = []
     context = StorageContext.from_defaults()
     with pytest.raises(WriterFailed):
-        built(writer=failing(prompts, 2), storage_context=context, **place)
+        built(writer=failing(prompts, 1), storage_context=context, **place)
     context.persist(str(tmp_path / "context"))
     again = StorageContext.from_defaults(persist_dir=str(tmp_path / "context"))
     index = load_index_from_storage(again, **models(writer=failing(prompts, -1)))

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 from hwdag.building.levels import MAX_LEVELS, GraphBuilder
+from hwdag.building.points import told
+from hwdag.building.windows import PASSAGE_TOKENS, WindowPlan
 from hwdag.lm.base import Timed
 from hwdag.types import Document
 
@@ -52,48 +55,74 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
 
     A model that can be timed (`hwdag.lm.base.Timed`) is, for a few seconds.
     """
-    count, first, above = 0, list[tuple[int, int]](), list[list[tuple[int, int]]]()
+    count, first, above = 0, _Level([], []), list[_Level]()
     for document in documents:
         count += 1
-        lowest, *others = [*_levels(builder, document)] or [[]]
-        first += lowest
-        above += others
+        for height, level in enumerate(_levels(builder, document)):
+            if height:
+                above.append(level)
+            else:
+                first.written.extend(level.written)
+                first.replayed.extend(level.replayed)
     levels = [first, *above]
-    windows = [window for level in levels for window in level]
-    prompts, replies = (sum(pair[i] for pair in windows) for i in (0, 1))
+    written = [call for level in levels for call in level.written]
+    replayed = [call for level in levels for call in level.replayed]
     reader = builder.reader
     writer: object = builder.writer  # often the reader itself
-    reads, tflops = prompts + replies, 0.0
     seconds: float | None = 0.0
-    if windows and isinstance(reader, Timed):
+    tflops = 0.0
+    if replayed and isinstance(reader, Timed):
         speed = reader.speed()
-        tflops += sum(reader.tflops(prompt + reply, 0, logit_rows=0) for prompt, reply in windows)
-        seconds = reads * speed.read
+        tflops += sum(reader.tflops(call.tokens, 0, logit_rows=0) for call in replayed)
+        seconds = sum(call.tokens for call in replayed) * speed.read
         if writer is reader:
             tflops += sum(
-                reader.tflops(prompt, 0) + reader.tflops(reply, prompt, logit_rows=reply)
-                for prompt, reply in windows
+                reader.tflops(call.prompt, 0)
+                + reader.tflops(call.reply, call.prompt, logit_rows=call.reply)
+                for call in written
             )
             # why by level: the first one of all documents is written together, and the next ones need it
             at_once = int(getattr(writer, "concurrency", 1))
             steps = sum(
-                sum(sorted((reply for _, reply in level), reverse=True)[::at_once])
+                sum(sorted((call.reply for call in level.written), reverse=True)[::at_once])
                 for level in levels
             )
-            seconds += prompts * speed.read + steps * speed.step
-    elif windows:
+            seconds += sum(call.prompt for call in written) * speed.read + steps * speed.step
+    elif replayed:
         seconds = None
-    if writer is not None:
-        reads *= 2
-        seconds = seconds if writer is reader else None
-    calls = len(windows) * (1 if writer is None else 2)
-    return Estimate(count, calls, reads, tflops, seconds if windows else 0.0)
+    if writer is None:
+        written = []
+    elif writer is not reader:
+        seconds = None
+    tokens = sum(call.tokens for call in [*written, *replayed])
+    calls = len(written) + len(replayed)
+    return Estimate(count, calls, tokens, tflops, seconds if replayed else 0.0)
 
 
-def _levels(builder: GraphBuilder, document: Document) -> Iterator[list[tuple[int, int]]]:
-    """Yield the tokens of the prompt and of the reply of the windows of every level of a document."""
+class _Call(NamedTuple):
+    """Tokens of a prompt, and of what is written or replayed behind it."""
+
+    prompt: int
+    reply: int
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt + self.reply
+
+
+class _Level(NamedTuple):
+    """What is written about a level, and the windows that are replayed."""
+
+    written: list[_Call]
+    replayed: list[_Call]
+
+
+def _levels(builder: GraphBuilder, document: Document) -> Iterator[_Level]:
+    """Yield the calls of every level of a document."""
     plan, reader = builder.plan, builder.reader
-    windows = [window.tokens for window in builder.first_windows(document)]
+    windows = [
+        [passage.tokens for passage in told([window])] for window in builder.first_windows(document)
+    ]
     if not windows:
         return
     overhead = reader.template_tokens + sum(
@@ -102,12 +131,31 @@ def _levels(builder: GraphBuilder, document: Document) -> Iterator[list[tuple[in
     for height in range(2, MAX_LEVELS + 1):
         if len(windows) == 1 and height > 2 and not builder.config.rules.is_paper:
             return
-        replies = [min(plan.points_tokens, ceil(REPLY_SHARE * window)) for window in windows]
-        yield [(overhead + window, reply) for window, reply in zip(windows, replies, strict=True)]
+        replies = [[min(plan.reply_tokens, ceil(REPLY_SHARE * n)) for n in one] for one in windows]
+        yield _Level(
+            [
+                _Call(overhead + tokens, reply)
+                for one, several in zip(windows, replies, strict=True)
+                for tokens, reply in zip(one, several, strict=True)
+            ],
+            [
+                _Call(overhead + sum(one), sum(several))
+                for one, several in zip(windows, replies, strict=True)
+            ],
+        )
         if len(windows) == 1:
             return
-        full, rest = divmod(sum(replies), plan.content_tokens)
-        windows = [plan.content_tokens] * full + [rest] * bool(rest)
+        full, rest = divmod(sum(map(sum, replies)), plan.content_tokens)
+        above = [plan.content_tokens] * full + [rest] * bool(rest)
+        windows = [_passages(tokens, plan) for tokens in above]
+
+
+def _passages(tokens: int, plan: WindowPlan) -> list[int]:
+    """Tokens of the passages of a window."""
+    if not plan.has_passages:
+        return [tokens]
+    full, rest = divmod(tokens, PASSAGE_TOKENS)
+    return [PASSAGE_TOKENS] * full + [rest] * bool(rest)
 
 
 def _time(seconds: float) -> str:

@@ -20,6 +20,7 @@ from hwdag.building.points import (
     Replies,
     Unwritten,
     make_points,
+    told,
     unwritten,
     write_ahead,
     written_at_once,
@@ -129,7 +130,7 @@ class GraphBuilder:
             made, counts = self._points(height, windows, reporter, calls)
             # why not at level 2: there it would cost the text all its points
             failed = max(counts.fallbacks, counts.too_long)
-            repeats = height > 2 and 2 * failed >= len(windows)
+            repeats = height > 2 and 2 * failed >= len(told(window for _, window in windows))
             if self._is_too_long(made, level) or (repeats and not self.config.rules.is_paper):
                 notes.append(f"level {height} did not condense the level below: dropped")
                 break
@@ -144,6 +145,8 @@ class GraphBuilder:
             level, height = above, height + 1
             if len(windows) == 1:
                 break
+        if height == 2 and self.config.rules.has_points:
+            replies += Replies(without_points=1)
         if height > MAX_LEVELS:
             notes.append(f"stopped at level {MAX_LEVELS}")
         graph = HWDAG.from_rows(nodes, rows)
@@ -163,7 +166,7 @@ class GraphBuilder:
         return BuiltGraph(HWDAG.from_rows(nodes, []), vectors)
 
     def first_windows(self, document: Document) -> list[Window]:
-        """Return the windows over the leaves of a document that points are written for."""
+        """Return the windows over the leaves of a document that points are made for."""
         outline = Outline(document.text, document.title)
         level = self._leaves(document, outline)
         if not self._pays(level, 2):
@@ -230,7 +233,7 @@ class GraphBuilder:
     ) -> tuple[list[list[Point]], Replies]:
         """Make the points of every window of a level."""
         shown = [window for _, window in windows]
-        with reporter.stage(f"points of level {height}", len(shown), "window") as advance:
+        with reporter.stage(f"points of level {height}", len(told(shown)), "window") as advance:
             return make_points(
                 shown, self.plan, self.reader, self.writer, self.embedder, calls, advance
             )

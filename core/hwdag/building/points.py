@@ -1,19 +1,18 @@
 """Information Points of windows: written by an LM, or picked from the text.
 
-Ours, not the papers': a point that copies the text, or moves a year, is refused. A reply without a point
-costs one bounded retry. If nothing usable comes, the window falls back to extraction; both are counted in
-the report and the node says `extractive`. Every reply is kept at once, and an error of the writer names
-the writer.
+Ours, not the papers': something is written about passages, and what copies the text, or moves a year, is
+refused. A reply without a point costs one bounded retry. If nothing usable comes, points are extracted;
+both are counted in the report and the node says `extractive`. Every reply is kept at once, and an error
+of the writer names the writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -26,7 +25,7 @@ from hwdag.errors import InputError, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Calls, Finished, SharedCalls, is_text, key_of, picks_of
 from hwdag.text.copies import grounded, originals
-from hwdag.text.points import parse_points
+from hwdag.text.points import parse_points, parse_statement
 from hwdag.text.sentences import ends_sentence
 from hwdag.trace.bars import Advance
 from hwdag.types import Origin, Span
@@ -65,6 +64,7 @@ class Replies:
     fallbacks: int = 0
     refused: int = 0
     too_long: int = 0
+    without_points: int = 0
 
     def __add__(self, other: Replies) -> Replies:
         return Replies(
@@ -72,6 +72,7 @@ class Replies:
             self.fallbacks + other.fallbacks,
             self.refused + other.refused,
             self.too_long + other.too_long,
+            self.without_points + other.without_points,
         )
 
 
@@ -97,28 +98,31 @@ def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) ->
 
 
 class Unwritten(NamedTuple):
-    """First prompts about a document that were not replied to, of how many, and the limit of a reply."""
+    """First prompts about a document that were not replied to, and of how many."""
 
     prompts: list[str]
-    windows: int
-    limit: int
+    asked: int
 
     @property
     def share(self) -> int:
-        """Windows that the document takes of a batch; one where it has none, so that none waits for ever."""
+        """Prompts that the document takes of a batch; one where it has none, so that none waits for ever."""
         # why 0 for what was written: a run that goes on has the batches of an uninterrupted one
-        return 0 if self.windows and not self.prompts else max(1, self.windows)
+        return 0 if self.asked and not self.prompts else max(1, self.asked)
+
+
+def told(windows: Iterable[Window]) -> list[Window]:
+    """Find what something is written about: the passages of windows, or the windows themselves."""
+    return [passage for window in windows for passage in window.passages or (window,)]
 
 
 def unwritten(
     windows: Sequence[Window], plan: WindowPlan, writer: Writer, calls: CallCache
 ) -> Unwritten:
-    """Find the windows of a document about which nothing was written yet."""
-    limit = plan.longest_reply(windows)
-    prompts = [window.request().prompt for window in windows]
-    keys = keys_of(writer, prompts, limit=limit, condense=plan.is_running)
+    """Find the prompts about a document to which nothing was replied yet."""
+    prompts = [passage.request().prompt for passage in told(windows)]
+    keys = keys_of(writer, prompts, limit=plan.reply_tokens, condense=plan.has_passages)
     missing = [prompt for prompt, key in zip(prompts, keys, strict=True) if calls.get(key) is None]
-    return Unwritten(missing, len(windows), limit)
+    return Unwritten(missing, len(prompts))
 
 
 def write_ahead(
@@ -133,33 +137,27 @@ def write_ahead(
     Each is kept with the documents that need it, where `make_points` finds it. `before_call` is as in
     `Calls`.
     """
-    condense = plan.is_running
-    condensing = _condensing(writer) if condense else None
+    limit, condense = plan.reply_tokens, plan.has_passages
     owners: dict[bytes, list[CallCache]] = {}
-    asked: dict[bytes, tuple[int, str]] = {}  # the limit, which a batch shares, and the prompt
+    asked: dict[bytes, str] = {}
     for one, calls in documents:
-        keys = keys_of(writer, one.prompts, limit=one.limit, condense=condense)
+        keys = keys_of(writer, one.prompts, limit=limit, condense=condense)
         for key, prompt in zip(keys, one.prompts, strict=True):
             owners.setdefault(key, []).append(calls)
-            asked[key] = one.limit, prompt
-    keys = sorted(asked, key=lambda key: (asked[key][0], -len(asked[key][1])))
+            asked[key] = prompt
     together = SharedCalls(owners)
     together.before_call = before_call
-
-    def write(batch: list[int]) -> list[str]:
-        found: list[str] = []
-        for limit, some in groupby((asked[keys[i]] for i in batch), itemgetter(0)):
-            prompts = [prompt for _, prompt in some]
-            found += ask(writer, prompts, max_new_tokens=limit, write=condensing)
-        return found
-
-    if condensing or not _is_streaming(writer):
-        # why at once: a run that goes on behind a part of it would write the rest in other company
-        together.results(keys, is_text, write, size=max(1, len(keys)), advance=advance)
-        return
-    for limit, several in groupby(map(asked.__getitem__, keys), itemgetter(0)):
-        prompts = [prompt for _, prompt in several]
-        replies(writer, prompts, together, limit=limit, condense=condense, advance=advance)
+    prompts = sorted(asked.values(), key=len, reverse=True)
+    # why at once: a run that goes on behind a part of it would write the rest in other company
+    replies(
+        writer,
+        prompts,
+        together,
+        limit=limit,
+        condense=condense,
+        advance=advance,
+        size=max(1, len(prompts)),
+    )
 
 
 def make_points(
@@ -172,48 +170,55 @@ def make_points(
     advance: Advance,
 ) -> tuple[list[list[Point]], Replies]:
     """Have the points of every window written, at least one each, or pick them without a writer."""
-    limit = plan.longest_reply(windows)
+    limit, passages = plan.reply_tokens, told(windows)
     pick = partial(extract, reader=reader, embedder=embedder, calls=calls, limit=limit)
     if writer is None:
         return pick([window.parts for window in windows], advance=advance), Replies()
-    prompts = [window.request().prompt for window in windows]
-    read = partial(_points_in, plan=plan, reader=reader, limit=limit)
-    asked = partial(replies, writer, calls=calls, limit=limit, condense=plan.is_running)
+    prompts = [passage.request().prompt for passage in passages]
+    read = partial(_points_in, plan=plan, reader=reader)
+    asked = partial(replies, writer, calls=calls, limit=limit, condense=plan.has_passages)
     found = asked(prompts, advance=advance)
-    written = list(map(read, windows, found))
-    # why not copies again: asked for the same, greedy decoding copies the same
-    retried = [i for i, (texts, counts) in enumerate(written) if not texts and not counts.refused]
+    written = list(map(read, passages, found))
+    # why not what was refused or too long: asked for the same, greedy decoding says the same
+    retried = [i for i, (texts, counts) in enumerate(written) if not texts and counts == Replies()]
     again = asked([prompts[i] + RETRY for i in retried])
     for i, reply in zip(retried, again, strict=True):
-        written[i] = read(windows[i], reply)
+        written[i] = read(passages[i], reply)
     points = [[Point(text, "generated") for text in texts] for texts, _ in written]
     failed = [i for i, texts in enumerate(points) if not texts]
-    for i, picked in zip(failed, pick([windows[i].parts for i in failed]), strict=True):
+    for i, picked in zip(failed, pick([passages[i].parts for i in failed]), strict=True):
         points[i] = picked
     counted = sum((counts for _, counts in written), Replies(len(retried), len(failed)))
-    return points, counted
+    each = iter(points)
+    by_window = [list(chain.from_iterable(next(each) for _ in told([w]))) for w in windows]
+    return by_window, counted
 
 
 def _points_in(
-    window: Window, reply: str, *, plan: WindowPlan, reader: Reader, limit: int
+    passage: Window, reply: str, *, plan: WindowPlan, reader: Reader
 ) -> tuple[list[str], Replies]:
-    """Find the usable points of a reply: in full, uncopied, and as many as may be."""
-    texts = parse_points(reply)
-    if not plan.is_running:
-        return fitting(texts, reader, limit), Replies()
+    """Find the usable points of a reply: in full, uncopied, and as many as may be.
+
+    Of a statement without a bullet, its sentences are what is kept or left out.
+    """
+    points, limit = parse_points(reply), plan.reply_tokens
+    if not plan.has_passages:
+        return fitting(points, reader, limit), Replies()
+    texts = points or parse_statement(reply)
     [length] = reader.count_tokens([reply])
-    share = plan.points_of(window.tokens)
+    share = plan.points_of(passage)
     is_cut = length >= CUT_SHARE * limit and not ends_sentence(reply)
     complete = texts[:-1] if is_cut else texts
     # why first: to compare points with each other takes their number squared
     complete = fitting(complete, reader, plan.points_tokens)
-    shown = [part.text for part in window.parts]
-    kept = grounded(originals(complete, shown), shown, " ".join(window.leads))
+    shown = [part.text for part in passage.parts]
+    kept = grounded(originals(complete, shown), shown, " ".join(passage.leads))
     counts = Replies(
         refused=len(complete) - len(kept),
         too_long=int(length >= CUT_SHARE * share),
     )
-    return fitting(kept, reader, share), counts
+    usable = fitting(kept, reader, share)
+    return usable if points or not usable else [" ".join(usable)], counts
 
 
 def extract(
@@ -283,11 +288,13 @@ def replies(
     limit: int,
     condense: bool = False,
     advance: Advance = lambda amount: None,
+    size: int = 0,
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
     With `condense`, a `hwdag.lm.base.CondensingWriter` is kept from copying the prompts. A writer gets
-    `written_at_once` prompts at a time, the longest first. Raises `WriterFailed` as `ask` does.
+    `written_at_once` prompts at a time, or `size` where it takes batches, the longest first. Raises
+    `WriterFailed` as `ask` does.
     """
     keys = keys_of(writer, prompts, limit=limit, condense=condense)
     condensing = _condensing(writer) if condense else None
@@ -308,7 +315,7 @@ def replies(
             max_new_tokens=limit,
             write=condensing,
         ),
-        size=_concurrency(writer),
+        size=size or _concurrency(writer),
         order=lambda i: -len(prompts[i]),
         advance=advance,
     )

@@ -25,11 +25,13 @@ class BuildReport:
         skipped: (document id, reason) of input that holds nothing to index.
         deleted: ids of documents that were removed because they are gone from the source.
         nodes: nodes made.
-        retries: windows whose first reply held no point.
-        fallbacks: windows without a usable point in any reply; their points are extractive.
+        retries: windows or passages whose first reply held no point.
+        fallbacks: those without a usable point in any reply; their points are extractive.
         refused: written points that were left out (`hwdag.text.copies`): copies of their window or of
             another point, and those whose years belong to another sentence.
         too_long: replies that took all the tokens that points may take of their window.
+        without_points: documents that have leaves alone where the method has points: they are too short,
+            or their points did not condense.
         reused: calls of a model that an earlier run, or an earlier version of a document, had
             finished: replies, replayed windows, extractions and batches of embeddings.
         notes: guards that came into effect, in words.
@@ -49,6 +51,7 @@ class BuildReport:
     fallbacks: int = 0
     refused: int = 0
     too_long: int = 0
+    without_points: int = 0
     reused: int = 0
     notes: list[str] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
@@ -69,12 +72,17 @@ class BuildReport:
             lines.append(f"finished calls that were used again: {self.reused}")
         if self.retries or self.fallbacks:
             lines.append(
-                f"retries: {self.retries}; windows that fell back to extraction: {self.fallbacks}"
+                f"retries: {self.retries}; passages that fell back to extraction: {self.fallbacks}"
             )
         if self.refused or self.too_long:
             lines.append(
                 f"copied or misdated points that were refused: {self.refused}; replies that took all "
                 f"the tokens that they may take: {self.too_long}"
+            )
+        if self.without_points:
+            lines.append(
+                f"documents that are too short for points, or whose points did not condense: "
+                f"{self.without_points}"
             )
         if self.stopped:
             left = "more" if self.pending is None else f"{self.pending} more"

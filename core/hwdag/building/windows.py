@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 
@@ -20,20 +20,25 @@ POINTS_RATIO = 0.2
 """Tokens of picked points per token of their window: each level is a fifth of the one below (ours)."""
 
 SUMMARY_SHARE = 0.25
-"""Share of a window that is kept free for written points. Ours: GARLIC gives one threshold, n_s, for
-prompt, window and summary together (4.1), and does not divide it."""
+"""Share of a window that is kept free for written points in the papers' methods. GARLIC gives one
+threshold, n_s, for prompt, window and summary together (4.1), and does not divide it."""
 
+PASSAGE_TOKENS = 192
+"""One statement is written about a passage of at most so many tokens (ours). Asked for several about a
+longer text, a small writer tells it sentence by sentence."""
 
-TOKENS_PER_POINT = 100
-"""A writer is asked for at most one point per so many tokens of its window (ours). Points that take fewer
-get no points above them."""
+STATEMENT_TOKENS = 96
+"""Most tokens of a statement (ours)."""
+
+MOST_OF_PASSAGE = 1 / 2
+"""Share of the tokens of a passage that a statement about it may take (ours)."""
+
+SHORT_PASSAGE = 48
+"""A passage of fewer tokens at the end of a window is part of the one before it, since a statement would
+take half of it (ours)."""
 
 LEAST_TOKENS = 24
 """A shorter text gets no points: a leaf says it as briefly (ours)."""
-
-MOST_OF_WINDOW = 1 / 2
-"""Share of a window's tokens that its written points may take (ours); in the papers' methods all of
-the window's `SUMMARY_SHARE`."""
 
 HEADING_TOKENS = 32
 """Room for the heading before a window that begins within a section; a longer one is left out."""
@@ -41,9 +46,10 @@ HEADING_TOKENS = 32
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """How one summary call is divided: the tokens of its nodes, and those of its points.
+    """How a window is divided: the tokens of its nodes, and those of its points.
 
-    With `is_running` the nodes are shown as running text of paragraphs, else as a bullet line each.
+    With `is_running` the nodes are shown as running text of paragraphs, else as a bullet line each. With
+    `has_passages` something is written about one passage of it at a time.
     """
 
     prompt: SummaryPrompt
@@ -51,6 +57,7 @@ class WindowPlan:
     content_tokens: int
     points_tokens: int
     is_running: bool
+    has_passages: bool
 
     @classmethod
     def of(
@@ -60,11 +67,13 @@ class WindowPlan:
         is_running, language = not config.rules.is_paper, config.language or ""
         prompt = prompt or SummaryPrompt(CONDENSE if is_running else SUMMARY)
         window = min(config.window_tokens or reader.window_tokens, reader.context_tokens)
-        cut = prompt.cut(language, points=most_points(window))
+        cut = prompt.cut(language)
         overhead = reader.template_tokens + sum(reader.count_tokens(list(cut)))
-        free = window - overhead
+        free, has_passages = window - overhead, is_running and not extractive
         if extractive:
             content = int(free / (1 + POINTS_RATIO))
+        elif has_passages:
+            content = int(free / (1 + MOST_OF_PASSAGE))
         else:
             content = free - int(SUMMARY_SHARE * window)
         points, content = free - content, content - (HEADING_TOKENS if is_running else 0)
@@ -79,29 +88,18 @@ class WindowPlan:
                 f"({config.chunk_tokens}) and its points; {advice}, or use a longer window or a "
                 "model with a longer context"
             )
-        return cls(prompt, language, content, points, is_running)
+        return cls(prompt, language, content, points, is_running, has_passages)
 
-    def points_of(self, content: int) -> int:
-        """Tokens that the written points of a window of so many tokens may take."""
-        if not self.is_running:
-            return self.points_tokens
-        return min(self.points_tokens, max(MIN_POINTS_TOKENS, int(MOST_OF_WINDOW * content)))
+    @property
+    def reply_tokens(self) -> int:
+        """Most tokens of a reply."""
+        return min(
+            self.points_tokens, STATEMENT_TOKENS if self.has_passages else self.points_tokens
+        )
 
-    def longest_reply(self, windows: Sequence[Window]) -> int:
-        """Most tokens of a reply about one of these windows: `points_tokens`, halved while it is enough.
-
-        So windows of several documents share a limit, and are written in one batch.
-        """
-        needed = max((self.points_of(window.tokens) for window in windows), default=1)
-        limit = self.points_tokens
-        while limit // 2 >= needed:
-            limit //= 2
-        return limit
-
-
-def most_points(tokens: int) -> int:
-    """Return how many points a writer is asked for, at most, for a window of so many tokens."""
-    return max(1, tokens // TOKENS_PER_POINT)
+    def points_of(self, passage: Window) -> int:
+        """Tokens that what is written about a passage may take."""
+        return min(self.reply_tokens, max(MIN_POINTS_TOKENS, int(MOST_OF_PASSAGE * passage.tokens)))
 
 
 LINE_TOKENS = 4  # at most what the bullet and the line break around a node take
@@ -165,6 +163,7 @@ class Window:
         leads: what stands before each of them; empty where each is a bullet line.
         parts: what may become a picked point, and what a written one may attend to.
         tokens: of the nodes, at most.
+        passages: what something is written about, one after the other; none for the window as a whole.
     """
 
     before: str
@@ -173,6 +172,7 @@ class Window:
     leads: tuple[str, ...]
     parts: tuple[Part, ...]
     tokens: int
+    passages: tuple[Window, ...] = ()
 
     def request(self, points: Sequence[str] = ()) -> ReplayRequest:
         """The window with its points, for a replay."""
@@ -196,20 +196,44 @@ def windows_of(
 
     Leaves are cut into sentences; points stay whole.
     """
+    found = _windows(nodes, outline, plan, reader, plan.content_tokens)
+    if not plan.has_passages:
+        return found
+    return [
+        (r, _with_passages(window, nodes[r.start : r.stop], outline, plan, reader))
+        for r, window in found
+    ]
+
+
+def _with_passages(
+    window: Window, nodes: Sequence[Node], outline: Outline, plan: WindowPlan, reader: Reader
+) -> Window:
+    passages = _windows(nodes, outline, plan, reader, PASSAGE_TOKENS, SHORT_PASSAGE)
+    return replace(window, passages=tuple(passage for _, passage in passages))
+
+
+def _windows(
+    nodes: Sequence[Node],
+    outline: Outline,
+    plan: WindowPlan,
+    reader: Reader,
+    limit: int,
+    least: int = 0,
+) -> list[tuple[range, Window]]:
     texts = [node.text for node in nodes]
     costs = line_costs(texts, reader)
     if not plan.is_running:
-        ranges, leads = pack(costs, plan.content_tokens), list[str]()
+        ranges, leads = pack(costs, limit), list[str]()
     else:
         leads = _leads(nodes, outline)
         is_last = [lead == PARAGRAPH for lead in leads[1:]] + [True]
-        ranges = pack(costs, plan.content_tokens, texts, is_last)
+        ranges = _joined(pack(costs, limit, texts, is_last), costs, least)
         for r, heading in zip(ranges, _headings(nodes, ranges, reader), strict=True):
             leads[r.start] = heading
     found = []
     for r in ranges:
         tokens = sum(costs[r.start : r.stop])
-        before, after = plan.prompt.cut(plan.language, points=most_points(tokens))
+        before, after = plan.prompt.cut(plan.language)
         parts = [part for i, at in enumerate(r) for part in _parts(nodes[at], i, outline)]
         inner = slice(r.start, r.stop)
         window = Window(
@@ -217,6 +241,14 @@ def windows_of(
         )
         found.append((r, window))
     return found
+
+
+def _joined(windows: list[range], costs: Sequence[int], least: int) -> list[range]:
+    """The windows, the last one as part of the one before it if it costs less than `least`."""
+    *others, last = windows
+    if others and sum(costs[last.start : last.stop]) < least:
+        return [*others[:-1], range(others[-1].start, last.stop)]
+    return windows
 
 
 PARAGRAPH = "\n\n"  # between two paragraphs

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hwdag.text.characters import without_surrogates
+from hwdag.text.sentences import sentences
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THINKING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -37,14 +38,35 @@ def parse_points(reply: str) -> list[str]:
     bullet, echoes of the format, points without a letter or digit, and repetitions. Linear in the reply.
     """
     found: dict[str, str] = {}
-    # why: JSON can spell half of a pair, and a server may cut a reply between the halves
-    sound, _ = without_surrogates(reply)
-    # why split: some chat templates open the block themselves, so the reply only closes it
-    for lines in _bullets(_END_OF_THINKING.split(_THINKING.sub("\n", sound))[-1]):
+    for lines in _bullets(_spoken(reply)):
         point = _plain(" ".join(" ".join(lines).split()))
         if _says_something(point) and not _ECHO.fullmatch(point):
             found.setdefault("".join(point.split()).casefold(), point)
     return list(found.values())
+
+
+def parse_statement(reply: str) -> list[str]:
+    """Find the sentences of a reply that is one statement without a bullet, each on one line.
+
+    Left out: thinking, fences, headings, echoes of the format, and lines that end with a colon. Linear in
+    the reply.
+    """
+    lines = filter(_is_told, map(str.strip, _spoken(reply).splitlines()))
+    text = _plain(" ".join(" ".join(lines).split()))
+    return [text[s.start : s.end] for s in sentences(text)]
+
+
+def _spoken(reply: str) -> str:
+    """The reply without its thinking."""
+    # why: JSON can spell half of a pair, and a server may cut a reply between the halves
+    sound, _ = without_surrogates(reply)
+    # why split: some chat templates open the block themselves, so the reply only closes it
+    return _END_OF_THINKING.split(_THINKING.sub("\n", sound))[-1]
+
+
+def _is_told(line: str) -> bool:
+    is_around = _FENCE.match(line) or _HEADING.match(line) or line.endswith((":", "："))
+    return _says_something(line) and not (is_around or _ECHO.fullmatch(line))
 
 
 def _bullets(reply: str) -> Iterator[list[str]]:

@@ -37,15 +37,15 @@ Summarize the following text.
 
 {information}
 
-Write at most {points} summary points about this text, in the order of the text, in your own words. Each \
-point is one statement of at most 15 words that sums up several sentences of the text; never quote or \
-copy a sentence. Use full names instead of pronouns like he/she/they.{language} Generate in the format of:
+Write one summary point about this text, in your own words. It is one statement of at most 25 words that \
+sums up the whole text; never quote or copy a sentence. Use full names instead of pronouns like \
+he/she/they.{language} Generate in the format of:
 
 * summary point
-* summary point
 
-Do not provide any explanation and start with the first summary point."""
-"""Ours (`benchmarks/points.py`). `{points}` is a bound on their number, which grows with the window."""
+Do not provide any explanation and start with the summary point."""
+"""Ours (`benchmarks/points.py`). Asked for several points about a longer text, a small writer tells it
+sentence by sentence."""
 
 SAME_LANGUAGE = " Write in the same language as the information."
 NAMED_LANGUAGE = " Write in {language}."
@@ -110,18 +110,17 @@ class SummaryPrompt:
     def __post_init__(self) -> None:
         _require(self.template, "information", "summary")
 
-    def cut(self, language: str, points: int = 1) -> tuple[str, str]:
+    def cut(self, language: str) -> tuple[str, str]:
         """Return the text before and after the window.
 
-        `language` is "same", a name, or "" to leave it unsaid; `points` the most that are asked for.
-        Both are said where the template has a field for them.
+        `language` is "same", a name, or "" to leave it unsaid; it is said where the template has a field
+        for it.
         """
         clause = SAME_LANGUAGE if language == "same" else ""
         if language not in ("same", ""):
             clause = NAMED_LANGUAGE.replace("{language}", language)
         before, after = (
-            part.replace("{points}", str(points)).replace("{language}", clause)
-            for part in self.template.split("{information}")
+            part.replace("{language}", clause) for part in self.template.split("{information}")
         )
         return before, after
 
