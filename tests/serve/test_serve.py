@@ -366,7 +366,7 @@ def test_the_live_page_is_used_as_a_person_would(process, browser, tmp_path):
     file.write_text(f"The harbour was built by {hostile}.\n")
     page.get_by_label("Add documents").set_input_files(file)
     page.locator(".uploads").get_by_text("done").wait_for()
-    assert page.get_by_role("button", name="Delete hostile.txt").count() == 1
+    page.get_by_role("button", name="Delete hostile.txt").wait_for()  # one; the list is read anew
 
     page.get_by_label("Question").fill(f"Who built the harbour? {hostile}")
     assert page.locator(".greeting button").count() >= 2
