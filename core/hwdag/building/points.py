@@ -1,7 +1,7 @@
 """Information Points of windows: written by an LM, or picked from the text.
 
-Ours, not the papers': something is written about passages, and what copies the text, or moves a year, is
-refused. A reply without a point costs one bounded retry. If nothing usable comes, points are extracted;
+Ours, not the papers': points are written passage by passage, and one that copies the text, or moves a
+year, is refused. A reply without a point costs one bounded retry. If nothing usable comes, points are extracted;
 both are counted in the report and the node says `extractive`. Every reply is kept at once, and an error
 of the writer names the writer.
 """
@@ -111,7 +111,7 @@ class Unwritten(NamedTuple):
 
 
 def told(windows: Iterable[Window]) -> list[Window]:
-    """Find what something is written about: the passages of windows, or the windows themselves."""
+    """Return what points are written about: the passages of windows, or windows without passages."""
     return [passage for window in windows for passage in window.passages or (window,)]
 
 

@@ -49,7 +49,7 @@ class WindowPlan:
     """How a window is divided: the tokens of its nodes, and those of its points.
 
     With `is_running` the nodes are shown as running text of paragraphs, else as a bullet line each. With
-    `has_passages` something is written about one passage of it at a time.
+    `has_passages` points are written passage by passage.
     """
 
     prompt: SummaryPrompt
@@ -98,7 +98,7 @@ class WindowPlan:
         )
 
     def points_of(self, passage: Window) -> int:
-        """Tokens that what is written about a passage may take."""
+        """Most tokens of the points of a passage."""
         return min(self.reply_tokens, max(MIN_POINTS_TOKENS, int(MOST_OF_PASSAGE * passage.tokens)))
 
 
@@ -163,7 +163,7 @@ class Window:
         leads: what stands before each of them; empty where each is a bullet line.
         parts: what may become a picked point, and what a written one may attend to.
         tokens: of the nodes, at most.
-        passages: what something is written about, one after the other; none for the window as a whole.
+        passages: the parts that points are written about; empty where it is the window as a whole.
     """
 
     before: str

@@ -131,6 +131,8 @@ class Builder:
                     prompts += waiting[-1][0].asked
             place += 1
         self._written[build] = place
+        if len(waiting) < 2:
+            return  # alone it is written about in its build
         with suppress(HWDAGError):
             builder.write_ahead(waiting, self._reporter, lambda: None)
 
