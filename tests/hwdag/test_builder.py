@@ -587,6 +587,37 @@ def test_the_local_model_writes_and_what_it_cannot_write_is_extracted():
     assert {node.origin for node in result.graph.nodes} == {"chunk", "extractive"}
 
 
+@pytest.mark.parametrize(("share", "origin"), [(0.5, "generated"), (0.8, "extractive")])
+def test_a_statement_is_shorter_than_its_passage(share, origin):
+    text = "\n\n".join(random_prose(seed, 10, words=(9, 10)) for seed in range(6))
+    words = len(CONDENSE.split())
+
+    def writer(prompt):
+        shown = len(prompt.split()) - words
+        return "Said " * int(share * shown) + "at last."
+
+    reader = ScriptedLM()
+    graph = built(Document("d", text), reader=reader, writer=CallableWriter(writer)).graph
+    assert {graph.nodes[i].origin for i in graph.at_level(2)} == {origin}
+
+
+def test_statements_fit_into_the_room_of_their_window():
+    """Each of them may take more of its passage than there is room for in all."""
+    text = "\n\n".join(random_prose(seed, 8, words=(12, 13)) for seed in range(20))
+    reader = ScriptedLM()
+    config = BuildConfig(window_tokens=1000).resolved("hwdag")
+    plan = WindowPlan.of(config, None, reader, extractive=False)
+    writer = CallableWriter(lambda prompt: "Said " * 58 + "at last.")
+    graph = built(Document("d", text), reader=reader, writer=writer, window_tokens=1000).graph
+    leaves = [graph.nodes[i] for i in graph.at_level(1)]
+    windows = [window for _, window in windows_of(leaves, Outline(text), plan, reader)]
+    cost = line_costs(["Said " * 58 + "at last."], reader)[0]
+    room = plan.points_tokens // cost
+    passages = [len(window.passages) for window in windows]
+    assert max(passages) > room
+    assert len(graph.at_level(2)) == sum(min(count, room) for count in passages)
+
+
 def test_a_fallback_over_written_points_does_not_pass_them_off_as_slices():
     """Level 3 falls back to picking points of level 2, which a writer wrote."""
     told = ["Somebody wrote this and that.", "Another thing was told here."]

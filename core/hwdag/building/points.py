@@ -191,7 +191,12 @@ def make_points(
     counted = sum((counts for _, counts in written), Replies(len(retried), len(failed)))
     each = iter(points)
     by_window = [list(chain.from_iterable(next(each) for _ in told([w]))) for w in windows]
-    return by_window, counted
+    return [_first(several, reader, plan.points_tokens) for several in by_window], counted
+
+
+def _first(points: list[Point], reader: Reader, limit: int) -> list[Point]:
+    """The first points that fit into `limit` tokens, at least one."""
+    return points[: max(1, len(fitting([point.text for point in points], reader, limit)))]
 
 
 def _points_in(

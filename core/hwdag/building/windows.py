@@ -30,8 +30,12 @@ longer text, a small writer tells it sentence by sentence."""
 STATEMENT_TOKENS = 96
 """Most tokens of a statement (ours)."""
 
-MOST_OF_PASSAGE = 1 / 2
-"""Share of the tokens of a passage that a statement about it may take (ours)."""
+MOST_OF_PASSAGE = 3 / 5
+"""Share of the tokens of a passage that a statement about it may take: less than a level may take of the
+one below (ours)."""
+
+STATEMENTS_RATIO = 1 / 2
+"""Room for statements per token of their window; most take a fifth (ours)."""
 
 SHORT_PASSAGE = 48
 """A passage of fewer tokens at the end of a window is part of the one before it, since a statement would
@@ -73,7 +77,7 @@ class WindowPlan:
         if extractive:
             content = int(free / (1 + POINTS_RATIO))
         elif has_passages:
-            content = int(free / (1 + MOST_OF_PASSAGE))
+            content = int(free / (1 + STATEMENTS_RATIO))
         else:
             content = free - int(SUMMARY_SHARE * window)
         points, content = free - content, content - (HEADING_TOKENS if is_running else 0)
