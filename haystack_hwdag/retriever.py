@@ -20,13 +20,15 @@ from hwdag.types import Retrieval, Step
 OPERATORS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
 """Haystack's comparisons, and those of `hwdag.filters`; "not in" is the opposite of "in"."""
 
+_FIELDS = {"operator", "conditions", "field"}  # of which a filter of Haystack has some
+
 
 @component
 class HWDAGRetriever:
     """Searches an index for the exact sentences that answer a question.
 
     Without `top_k`, the search decides how much is enough, and documents come in the order in which
-    they were chosen; with it, exactly that many come, best first. Each has the metadata of its source,
+    they were chosen; with it, exactly that many come, the most similar one first. Each has the metadata of its source,
     its `heading`, and its provenance under `hwdag`.
 
     Attributes:
@@ -43,6 +45,10 @@ class HWDAGRetriever:
         filters: dict[str, Any] | None = None,
     ) -> None:
         self.index = HWDAGIndex.load(index) if isinstance(index, str | Path) else index
+        if not hasattr(self.index, "asearch"):
+            raise InputError(
+                f"index must be an hwdag.HWDAGIndex or the path of one, got {type(index).__name__}"
+            )
         self.top_k = checked_k(top_k)
         self.filters = filters
         _checked(filters)
@@ -109,28 +115,30 @@ def _document(step: Step, retrieval: Retrieval) -> Document:
 
 def _checked(filters: Mapping[str, Any] | None) -> Filter | None:
     """Return a filter of Haystack in the form of the core, any other as it is."""
-    if not filters:
+    if filters is None or filters == {}:
         return None
-    form = _translated(filters) if "operator" in filters else filters
+    is_core = isinstance(filters, Mapping) and not _FIELDS & filters.keys()
+    form = filters if is_core else _translated(filters)
     predicate(form)  # raises for an invalid filter
     return form
 
 
-def _translated(part: Mapping[str, Any]) -> Filter:
-    name = part["operator"]
-    if "conditions" in part:
-        parts = [_translated(one) for one in part["conditions"]]
+def _translated(part: Any) -> Filter:
+    part = part if isinstance(part, Mapping) else {"": part}
+    name, conditions, field = map(part.get, ("operator", "conditions", "field"))
+    if isinstance(conditions, list):
+        parts = [_translated(one) for one in conditions]
         if name in ("AND", "OR"):
             return {name.lower(): parts}
         if name == "NOT":
             return {"not": {"and": parts}}
-    elif "field" in part and "value" in part:
-        key = part["field"].removeprefix("meta.")
+    elif isinstance(field, str) and "value" in part:
+        key = field.removeprefix("meta.")
         if name == "not in":
             return {"not": {key: {"in": part["value"]}}}
         if name in OPERATORS:
             return {key: {OPERATORS[name]: part["value"]}}
     raise UnknownOption(
-        f"{part!r} is no filter; a comparison has field, value and one of the operators "
+        f"{part.get('', part)!r} is no filter; a comparison has field, value and one of the operators "
         f"{', '.join(OPERATORS)}, not in; conditions have AND, OR or NOT"
     )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableGenerator
 from langchain_core.runnables.utils import AddableDict
 
@@ -18,6 +18,7 @@ from langchain_hwdag.documents import node_document
 
 QUESTIONS = ("question", "input", "query")  # keys of a question in a mapping
 HISTORIES = ("history", "chat_history")
+MESSAGE_ROLES = ("human", "user", "ai", "assistant", "system")  # of messages as tuples
 
 
 def answering(ask: Callable[..., AnswerStream]) -> Runnable[Any, dict[str, Any]]:
@@ -92,13 +93,24 @@ def _asked(ask: Callable[..., AnswerStream], given: Any) -> AnswerStream | None:
         return None
 
 
+def _is_message(one: object) -> bool:
+    return isinstance(one, BaseMessage) or (
+        isinstance(one, tuple) and len(one) == 2 and one[0] in MESSAGE_ROLES
+    )
+
+
 def _turns(history: Any) -> list[tuple[str, str]]:
     """Return messages of a chat as (question, answer) pairs, and pairs as they are."""
     given = list(history or ())
-    if not any(isinstance(one, BaseMessage) for one in given):
+    if not any(map(_is_message, given)):
         return given  # the core checks it
+    try:
+        messages = convert_to_messages(given)
+    except (ValueError, NotImplementedError) as error:
+        raise InputError(
+            f"a history has messages or (question, answer) pairs, not both: {error}"
+        ) from error
     roles = {HumanMessage: "user", AIMessage: "assistant"}
-    messages = [one for one in given if isinstance(one, BaseMessage)]
     return turns_of(
         (next((roles[kind] for kind in roles if isinstance(one, kind)), ""), str(one.text))
         for one in messages

@@ -49,9 +49,18 @@ class LLMWriter(CallableWriter):
         )
 
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
-        """Yield the pieces of a reply; the LLM itself limits its length."""
-        for part in self._llm.stream_complete(disarmed(prompt)):
-            yield part.delta or ""
+        """Yield the pieces of a reply; the LLM itself limits its length. One that streams none gives it whole."""
+        told = ""
+        try:
+            for part in self._llm.stream_complete(disarmed(prompt)):
+                # why the text: it has all so far, and some LLMs fill nothing else
+                piece = part.text[len(told) :] if part.delta is None else part.delta
+                told += piece
+                yield piece
+        except NotImplementedError:
+            if told:
+                raise
+            yield self._llm.complete(disarmed(prompt)).text
 
 
 def as_writer(writer: object) -> Writer | Callable[[str], str] | None:

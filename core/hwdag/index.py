@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-from hwdag.building.insertion import Executor, Insertion, as_document, is_built
+from hwdag.building.insertion import Executor, Insertion, as_documents, is_built
 from hwdag.building.levels import GraphBuilder, method_of
 from hwdag.building.points import points_writer
 from hwdag.building.report import BuildReport, Limits
@@ -308,7 +309,7 @@ class HWDAGIndex:
         from hwdag.building.estimate import estimate
 
         builder, store = self._builder(), self._store
-        found = [one for one in map(as_document, documents) if one.text.strip()]
+        found = [one for one in as_documents(documents) if one.text.strip()]
         if store is not None:
             found = [one for one in found if not is_built(store, one)]
         return estimate(builder, found)
@@ -323,8 +324,9 @@ class HWDAGIndex:
         """
         self._bind_existing()
         store = self._store
-        if store is None or not store.delete(document_id):
-            raise InputError(f"no document {document_id!r}; there are {listed(self.documents)}")
+        if store is None or not isinstance(document_id, str) or not store.delete(document_id):
+            known = listed(self.documents) or "none"
+            raise InputError(f"no document {document_id!r}; there are {known}")
 
     def search(
         self,
@@ -709,8 +711,12 @@ class HWDAGIndex:
         **options: Any,
     ) -> Evidence:
         """Search with the models of the index; `options` are those of a `Query`."""
-        if not question.strip():
-            raise InputError("the question is empty or only white space")
+        if not isinstance(question, str) or not question.strip():
+            raise InputError(
+                f"the question must be a text that is not blank, got {brief(question)}"
+            )
+        if not isinstance(scope, Scope | None):
+            raise InputError(f"scope must be a hwdag.Scope, got {brief(scope)}")
         question = without_surrogates(question)[0]
         if (snapshots := self._snapshots) is None:
             raise EmptyIndex
@@ -763,7 +769,7 @@ class HWDAGIndex:
             builder = self._builder()
             if builder.config.rules.has_points:
                 _ = builder.plan  # raises before a file is created
-            checked: Iterable[Document] = map(as_document, documents)
+            checked: Iterable[Document] = as_documents(documents)
             if isinstance(documents, Collection):  # why: check all documents before building any
                 checked = list(checked)
             with self._building() as store:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from hwdag.checks import whole
 from hwdag.errors import InputError
 from hwdag.page import framed, page
 
@@ -228,8 +229,8 @@ class Retrieval:
     the question as it was asked."""
     answerability: float | None = None
     """Probability that the visited nodes hold an answer (`hwdag.search.found`); None where it is not
-    known: with another embedder than the default, by the papers' methods, for a question that refers to
-    earlier ones and was not rewritten, or if nothing was visited."""
+    known: with another embedder than the default, by the papers' methods, or for a question that refers to
+    earlier ones and was not rewritten. 0 if there is nothing to answer from."""
 
     @property
     def context(self) -> tuple[Step, ...]:
@@ -240,9 +241,10 @@ class Retrieval:
         """Return exactly min(k, available) nodes (ours, not the papers').
 
         Nodes of the `context` come first, by relevance and similarity, each as a share of its sum over the
-        context; in visiting order if they were not read. Then come the nodes `beyond`, which
-        `search(..., k=k)` adds by score after the walk.
+        context. If they were not read, the most similar one comes first, and the others in visiting order.
+        Then come the nodes `beyond`, which `search(..., k=k)` adds by score after the walk.
         """
+        whole("k", k, 0)
         visited = list(self.context)
         attention = sum(s.relevance or 0.0 for s in visited) or 1.0
         similarity = sum(s.similarity for s in visited) or 1.0
@@ -250,6 +252,9 @@ class Retrieval:
             visited.sort(
                 key=lambda s: -(s.relevance or 0.0) / attention - s.similarity / similarity
             )
+        elif visited:
+            # why: the navigator chooses for the whole set, and may begin with what prepares the rest
+            visited.insert(0, visited.pop(visited.index(max(visited, key=lambda s: s.similarity))))
         return (*visited, *self.beyond)[:k]
 
     @property

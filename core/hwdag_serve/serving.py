@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -35,6 +36,7 @@ def serve(options: argparse.Namespace) -> int:
     with _opened(options) as index:
         app = application(index, config, others=others(options, index), server=server)
         print(f"{index!r}")
+        check_address(options.host, options.port)
         host = f"[{options.host}]" if ":" in options.host else options.host
         shown = "" if token is None else f"/#token={token}"
         print(f"http://{host}:{options.port}{shown}", flush=True)
@@ -48,6 +50,18 @@ def serve(options: argparse.Namespace) -> int:
             timeout_graceful_shutdown=5,
         )
     return 0
+
+
+def check_address(host: str, port: int) -> None:
+    """Raise `InputError` where nobody can be served at an address, before it is printed."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise InputError(
+            f"cannot serve at {host}, port {port}: {error.strerror or error}; choose another --port or "
+            "--host"
+        ) from error
 
 
 def token_for(host: str) -> str | None:

@@ -64,6 +64,7 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
     assert "documents: 3 built" in shown
     assert "broken.pdf" in shown
     assert "empty.txt: empty or only white space" in shown
+    assert "latin1.txt: 2 undecodable bytes replaced" in shown
     texts = " ".join(document.text for document in HWDAGIndex.load(path).documents.values())
     assert "grey granite" in texts
     assert "color: red" not in texts
@@ -187,6 +188,22 @@ def test_errors_are_messages(tmp_path, capsys):
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 5
     assert all(line.startswith("hwdag: ") for line in said)
+
+
+@pytest.mark.model
+def test_a_page_that_cannot_be_written_is_a_message(index_file, tmp_path, capsys):
+    assert main(["show", str(index_file), "--html", str(tmp_path)]) == 2
+    assert main(["show", str(index_file), "--html", str(tmp_path / "no" / "page.html")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.startswith("hwdag: ") and str(tmp_path) in line for line in said] == [True, True]
+
+
+def test_what_a_terminal_cannot_show_is_spelled_out():
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    code = "from hwdag.cli.terminal import visible_output\nwith visible_output(): print('Käse')"
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert (shown.returncode, shown.stdout.strip()) == (0, b"K\\xe4se")
 
 
 @pytest.mark.model

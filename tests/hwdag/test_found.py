@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hwdag import Document, HWDAGIndex, Scope
+from hwdag import Document, HWDAGIndex, Scope, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.search.found import (
     NOT_FOUND,
@@ -142,6 +142,20 @@ def test_documents_out_of_scope_tell_nothing():
     assert scoped.answerability < town().search(ASKED).answerability
 
 
+@pytest.mark.parametrize("method", ["evidence", "pecan"])
+def test_from_nothing_no_answer_is_made_up(method):
+    models = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}
+    if method == "pecan":
+        models["writer"] = lambda prompt: "* Somebody built the mill."
+    index = HWDAGIndex.from_documents(TOWN, method=method, **models)
+    for options in ({"scope": Scope([])}, {"config": SearchConfig(token_budget=1)}):
+        stream = index.stream(ASKED, **options)
+        assert "".join(stream) == not_found(stream.retrieval) == NOT_FOUND["en"]
+        answer = stream.answer
+        assert (answer.found, answer.citations, answer.retrieval.context) == (False, (), ())
+        assert answer.confidence < 0.1
+
+
 @pytest.mark.model
 @pytest.mark.parametrize(
     ("question", "language"),
@@ -151,6 +165,10 @@ def test_documents_out_of_scope_tell_nothing():
         ("谁建造了这座桥？", "zh"),
         ("من بنى الجسر؟", "ar"),
         ("Ki építette?", "en"),
+        ("Wer baute den Hafen?", "de"),
+        ("¿Dónde nació Mary Anning?", "es"),
+        ("Où est née Mary Anning ?", "fr"),
+        ("Who is Quando?", "en"),
     ],
 )
 def test_it_is_said_in_the_language_of_the_question(question, language):

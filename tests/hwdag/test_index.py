@@ -299,7 +299,7 @@ def test_another_config_is_refused(tmp_path):
         index_of(documents(1), path=path, config=BuildConfig(chunk_tokens=50))
 
 
-@pytest.mark.parametrize("question", ["", " \n"])
+@pytest.mark.parametrize("question", ["", " \n", None, 12, b"who?", ["who?"]])
 def test_a_blank_question_is_an_error(question):
     with pytest.raises(InputError, match="question"):
         index_of(documents(1)).search(question)
@@ -320,9 +320,37 @@ def test_a_query_vector_that_does_not_compare_is_refused():
         assert ask("Where?", query_vector=own).text == index.answer("Where?").text
 
 
+@pytest.mark.parametrize(
+    "documents", ["one text", b"bytes", Document("a", "b"), {"a": "b"}, 5, None]
+)
+def test_one_document_is_no_list_of_documents(documents):
+    """A text would be taken letter by letter, and to prune would delete all others."""
+    index = index_of([Document("a", "First contract."), Document("b", "Second contract.")])
+    for call in (index.insert, index.estimate, lambda one: index.refresh(one, prune=True)):
+        with pytest.raises(InputError, match=type(documents).__name__):
+            call(documents)
+    assert set(index.documents) == {"a", "b"}
+
+
+@pytest.mark.parametrize("fields", [(None, "x"), (5, "x"), ("a", None), ("a", b"x"), ("a", "x", 5)])
+def test_what_a_document_is_made_of_is_text(fields):
+    with pytest.raises(InputError, match="must be a text"):
+        index_of([Document(*fields)])
+
+
 def test_wrong_kinds_of_arguments_are_named():
     with pytest.raises(InputError, match="int"):
         index_of([3])
+    index = index_of(documents(1))
+    for scope in (["doc0"], "doc0", {"year": 1}):
+        with pytest.raises(InputError, match="scope"):
+            index.search("who?", scope=scope)
+    for wrong in (None, ["doc0"]):
+        with pytest.raises(InputError, match="doc0"):
+            index.delete(wrong)
+    for embedder in (5, "", len):
+        with pytest.raises(InputError, match="embedder"):
+            index_of(documents(1), embedder=embedder)
     with pytest.raises(ReaderRequired, match="reader"):
         _ = HWDAGIndex(reader=object()).reader
     with pytest.raises(InputError, match="writer"):

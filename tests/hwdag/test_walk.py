@@ -12,6 +12,7 @@ from tiny import FAMILIES, HYBRIDS, model, tokenizer
 from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
+from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
 from hwdag.lm.cards import Card
@@ -314,7 +315,11 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     assert [step.node.id for step in unread.steps] == [step.node.id for step in along.steps]
     assert unread.usage.tokens == 0 and not any(step.relevance for step in unread.steps)
     assert unread.context_tokens == walked.retrieval.context_tokens
-    assert unread.best(3) == unread.steps[:3]
+    first = max(unread.steps, key=lambda step: step.similarity)
+    others = [step for step in unread.steps if step is not first]
+    assert unread.best(5) == (first, *others[:4])
+    with pytest.raises(InputError, match="-1"):
+        unread.best(-1)
 
 
 @pytest.mark.parametrize(("confidence", "keeps"), [(NEVER, True), (0.9999, True), (0.9999, False)])

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
+from app_world import AppLLM
 from llama_index.core import Settings, load_index_from_storage
+from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.chat_engine.types import ChatMode
 from llama_index.core.embeddings import MockEmbedding
@@ -211,6 +213,24 @@ def test_the_walk_answers_from_its_own_cache():
     assert plain(response.source_nodes) == plain(engine.retrieve(QueryBundle(QUESTION)))
     cited = response.metadata["hwdag"]["citations"]
     assert [c["text"] for c in cited] == [c.text for c in answer.citations]
+
+
+class Unstreamed(AppLLM):
+    """Streams nothing, or fills the text so far alone."""
+
+    def stream_complete(self, prompt, formatted=False, **_):
+        if self.name == "none":
+            raise NotImplementedError
+        return iter(
+            [CompletionResponse(text="The smith"), CompletionResponse(text="The smith [1]")]
+        )
+
+
+@pytest.mark.parametrize("name", ["none", "text alone"])
+def test_an_llm_that_streams_nothing_answers_a_walk(name):
+    llm = Unstreamed(reply=lambda prompt: "The smith [1]", name=name)
+    engine = built().as_query_engine(llm, answer_mode="walk")
+    assert str(engine.query(QUESTION)) == "The smith [1]"
 
 
 def test_a_streamed_walk_gives_the_same_answer_and_its_citations_at_the_end():

@@ -264,6 +264,12 @@ async def test_the_twins_and_the_streams_know_the_conversation(small):
     whole = chain.invoke(given)
     assert whole["answer"].strip() == alone.text
     assert await chain.ainvoke(given) == whole
+    [(asked, answered)] = HISTORY
+    messages = [("human", asked), ("ai", answered)]
+    for history in (messages, [messages[0], AIMessage(answered)]):
+        assert chain.invoke(given | {"history": history}) == whole
+    with pytest.raises(InputError, match="not both"):
+        chain.invoke(given | {"history": [(asked, answered), AIMessage("Yes.")]})
     assert len(list(chain.stream(given))) > 2
     engine = llama_index_hwdag.HWDAGChatEngine(llama_index_hwdag.HWDAGRetriever(small))
     first = engine.stream_chat("Who built the waterworks?")

@@ -92,6 +92,28 @@ def test_a_pipeline_is_written_and_loaded_with_the_path_of_its_index(index):
     assert loaded.get_component("retriever").index.path == index.path
 
 
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"field": "meta.year", "value": 2},  # without an operator
+        {"field": 5, "operator": "==", "value": 2},
+        {"operator": "AND", "conditions": "year"},
+        {"operator": "AND", "conditions": ["year"]},
+        {"operator": "AND", "conditions": [{"field": "year", "value": 2}]},
+        5,
+    ],
+)
+def test_what_is_no_filter_is_refused(index, filters):
+    with pytest.raises(UnknownOption, match="no filter"):
+        HWDAGRetriever(index, filters=filters)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, object()])
+def test_what_is_no_index_is_refused(wrong):
+    with pytest.raises(InputError, match="index"):
+        HWDAGRetriever(wrong)
+
+
 async def test_it_runs_asynchronously(index):
     pipeline = Pipeline()
     pipeline.add_component("retriever", HWDAGRetriever(index, 2))

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from queue import SimpleQueue
+from reprlib import repr as brief
 from typing import NamedTuple, Protocol
 
 from hwdag.arrays import Vectors
@@ -120,7 +121,7 @@ class Insertion:
         total = len(documents) if isinstance(documents, Sized) else None
         is_limited = self._limits != Limits() and self._builder.config.rules.has_points
         if is_limited and total is not None:  # a stream is taken as it is needed
-            documents = self._leaves_first(map(as_document, documents), reporter)
+            documents = self._leaves_first(as_documents(documents), reporter)
         try:
             with (
                 reporter.stage("documents", total or 0, "document") as self._advance,
@@ -362,9 +363,25 @@ def is_built(store: Store, document: Document) -> bool:
     return known and not store.is_pending(document.id)
 
 
+def as_documents(documents: Iterable[Document | str]) -> Iterator[Document]:
+    """Take documents and bare texts as documents. Raises `InputError` for anything else than many."""
+    # why: a text is a list of letters, and each would be a document
+    if isinstance(documents, str | bytes | Mapping | Document) or not isinstance(
+        documents, Iterable
+    ):
+        raise InputError(
+            f"documents must be a list of hwdag.Document or texts, got one {type(documents).__name__}; "
+            "put a single one into a list: [document]"
+        )
+    return map(as_document, documents)
+
+
 def as_document(document: Document | str) -> Document:
     """Give a bare text an id made from its content."""
     if isinstance(document, Document):
+        for name in ("id", "text", "title"):
+            if not isinstance(value := getattr(document, name), str):
+                raise InputError(f"{name} of a document must be a text, got {brief(value)}")
         return document
     if isinstance(document, str):
         # why surrogates pass: they are replaced later, and reported

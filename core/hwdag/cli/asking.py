@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from contextlib import suppress
+from io import TextIOWrapper
 from reprlib import repr as brief
 from textwrap import fill
 from typing import Any
@@ -47,6 +48,8 @@ def chat(options: argparse.Namespace) -> int:
     config, scope = search_config(options), scope_of(options)
     asked: dict[str, Any] = {"config": config, "scope": scope, **length_of(options)}
     history = list[tuple[str, str]]()
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # a wrong byte costs no conversation
     with opened(options, scope) as index:
         print(f"{index!r}; one question per line, Ctrl-D ends")
         with suppress(EOFError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from hwdag.index import HWDAGIndex
 from hwdag.lm.heads import HeadFile
 from hwdag.store.sqlite import check_folder, holds_something
 from hwdag.text.files import Skipped
+from hwdag.types import Document
 
 EXIT_STOPPED = 3
 """A limit ended the build; the same command continues it."""
@@ -46,7 +47,7 @@ def build(options: argparse.Namespace) -> int:
     with index:
         is_empty = is_new and not (len(index) or report.stopped)
         if not is_empty:
-            return _reported(index, report, file, skipped)
+            return _reported(index, report, file, documents, skipped)
     file.unlink()
     raise InputError(f"nothing was built, so {file} was not created\n{report}")
 
@@ -63,7 +64,7 @@ def insert(options: argparse.Namespace) -> int:
     documents, skipped = named_documents(options)
     with _interruptible(options.file), _loaded(options) as index:
         report = index.insert(documents, **_limits(options))
-        return _reported(index, report, options.file, skipped)
+        return _reported(index, report, options.file, documents, skipped)
 
 
 def refresh(options: argparse.Namespace) -> int:
@@ -77,7 +78,7 @@ def refresh(options: argparse.Namespace) -> int:
 
     with _interruptible(options.file), _loaded(options) as index:
         report = index.refresh(documents, prune=options.prune and gone, **_limits(options))
-        return _reported(index, report, options.file, skipped)
+        return _reported(index, report, options.file, documents, skipped)
 
 
 def delete(options: argparse.Namespace) -> int:
@@ -103,9 +104,16 @@ def _interruptible(file: Path) -> Iterator[None]:
 
 
 def _reported(
-    index: HWDAGIndex, report: BuildReport, file: Path, skipped: Iterable[Skipped]
+    index: HWDAGIndex,
+    report: BuildReport,
+    file: Path,
+    documents: Sequence[Document],
+    skipped: Iterable[Skipped],
 ) -> int:
+    notes = {one.id: one.metadata["notes"] for one in documents}
+    report.skipped = [(key, "; ".join([why, *notes.get(key, ())])) for key, why in report.skipped]
     report.skipped += [(str(one.path), one.reason) for one in skipped]
+    report.notes[:0] = [f"{key}: {note}" for key in report.built for note in notes.get(key, ())]
     print(report)
     print(f"{file}: {len(index)} documents")
     return EXIT_STOPPED if report.stopped else 0

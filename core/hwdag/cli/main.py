@@ -30,8 +30,8 @@ entry points too, so they import heavy modules only when a command runs.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status.
 
-    0 is success, 1 a damaged index (`verify`, `repair`), 2 an error of hwdag (with a message on
-    standard error), 3 a limit that ended a build, 130 an interruption.
+    0 is success, 1 a damaged index (`verify`, `repair`), 2 an error of hwdag or of a file (with a
+    message on standard error), 3 a limit that ended a build, 130 an interruption.
     """
     options = parser().parse_args(arguments)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -45,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
+    except OSError as error:  # a file that is named on the command line, in most cases
+        print(f"hwdag: {visible(str(error))}", file=sys.stderr)
+        return EXIT_ERROR
     except KeyboardInterrupt:
         print("hwdag: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from contextlib import AbstractContextManager, redirect_stdout
-from io import TextIOBase
+from io import TextIOBase, TextIOWrapper
 from typing import Literal, TextIO
 
 from hwdag.text.characters import visible
@@ -56,7 +56,9 @@ class Visible(TextIOBase):
 
 
 def visible_output() -> AbstractContextManager[object]:
-    """Print within the block through `Visible`."""
+    """Print within the block through `Visible`; what the terminal cannot show is spelled out."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     return redirect_stdout(Visible(sys.stdout))
 
 

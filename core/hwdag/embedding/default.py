@@ -6,11 +6,12 @@ import re
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from reprlib import repr as brief
 
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
-from hwdag.errors import ModelNotFound
+from hwdag.errors import InputError, ModelNotFound
 
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """Name of the default embedder, wherever it is loaded from."""
@@ -28,10 +29,20 @@ def default_embedder() -> SentenceTransformerEmbedder:
 
 
 def as_embedder(embedder: Embedder | str | None) -> Embedder:
-    """Return an embedder as it is, load one by name, or take the default. Raises `ModelNotFound`."""
+    """Return an embedder as it is, load one by name, or take the default.
+
+    Raises `ModelNotFound`, and `InputError` for what is no embedder.
+    """
     if embedder is None:
         return default_embedder()
-    return load_embedder(embedder) if isinstance(embedder, str) else embedder
+    if isinstance(embedder, str) and embedder:
+        return load_embedder(embedder)
+    if not isinstance(embedder, Embedder):
+        raise InputError(
+            "an embedder must be a name, or have name, dimension, embed and embed_query, "
+            f"got {brief(embedder)}"
+        )
+    return embedder
 
 
 def embedded_model_folder() -> Path | None:

@@ -165,9 +165,11 @@ def _answerability(
     query: Query, steps: Sequence[Step], cosines: Floats, allowed: Mask | None
 ) -> float | None:
     """Probability that the steps hold an answer; None where it was not fitted."""
+    if not steps:
+        return 0.0  # a reader would make an answer up
     fits = getattr(query.embedder, "fingerprint", None) == fitted()["embedder"]
     # why not with a history: a question that refers to others does not name what it is about
-    if query.plan.rules.is_paper or query.history or not steps or not fits:
+    if query.plan.rules.is_paper or query.history or not fits:
         return None
     is_default = query.reader.name == fitted()["reader"]
     p_yes = next((s.p_yes for s in reversed(steps) if s.p_yes is not None), None)

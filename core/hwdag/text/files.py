@@ -51,7 +51,7 @@ class Skipped:
 
 
 def read_documents(
-    paths: Iterable[str | os.PathLike[str]],
+    paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
     *,
     max_bytes: int = MAX_BYTES,
     max_seconds: float = MAX_SECONDS,
@@ -68,14 +68,14 @@ def read_documents(
     and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is.
 
     Args:
-        paths: files and directories.
+        paths: files and directories, or one of them.
         max_bytes: larger files are not read.
         max_seconds: for parsing one PDF, office file or large page.
 
     Raises:
         InputError: a path does not exist; nothing is read then.
     """
-    named = [Path(path) for path in paths]
+    named = list(map(Path, [paths] if isinstance(paths, str | os.PathLike) else paths))
     for path in named:
         try:
             path.stat()

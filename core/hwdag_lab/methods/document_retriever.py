@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
 
-from hwdag.building.insertion import as_document
+from hwdag.building.insertion import as_documents
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.config import (
@@ -181,7 +181,7 @@ class DocumentRetriever(ABC, Generic[T]):
         Raises:
             InputError: another document has the same id.
         """
-        report, found = BuildReport(), [as_document(document) for document in documents]
+        report, found = BuildReport(), list(as_documents(documents))
         with self._changes:
             self._reporter, self._calls = as_reporter(show_progress), self._cache.fresh()
             reading, writing = self._spent()
