@@ -33,10 +33,10 @@ def serve(options: argparse.Namespace) -> int:
         raise InputError(f'{error}; install it with: pip install "hwdag[serve]"') from error
     config, token = search_config(options), token_for(options.host)
     server = config_of(ServerConfig(token), options)
+    check_address(options.host, options.port)
     with _opened(options) as index:
         app = application(index, config, others=others(options, index), server=server)
         print(f"{index!r}")
-        check_address(options.host, options.port)
         host = f"[{options.host}]" if ":" in options.host else options.host
         shown = "" if token is None else f"/#token={token}"
         print(f"http://{host}:{options.port}{shown}", flush=True)

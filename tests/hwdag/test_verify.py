@@ -291,6 +291,10 @@ def test_lost_pages_and_truncated_files(sound, path, new):
     for size in range(2 * PAGE, len(sound), 11_000):
         write(path, sound[:size])
         repaired(path, new)
+    for lost in (1, PAGE, 3 * PAGE + 7):  # SQLite opens no file that lacks its end
+        write(path, sound[:-lost])
+        assert repaired(path, new) is not None
+        assert not [one for one in path.parent.iterdir() if "unfinished" in one.name]
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,15 @@ def test_a_name_that_a_path_hides_writes_nothing(client, tmp_path):
         assert client.put(f"/api/documents/{path}", content=b"text").status_code in (400, 404, 405)
 
 
+def test_an_address_that_is_taken_or_foreign_is_said_before_it_is_printed(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        for address in (["--port", port], ["--port", "0", "--host", "192.0.2.1"]):
+            assert main(["serve", str(tmp_path / "a.hwdag"), *address]) == 2
+            shown = capsys.readouterr()
+            assert "cannot serve at" in shown.err and "http://" not in shown.out
+
+
 def test_uploads_beyond_the_limit_are_refused_with_and_without_a_length(served):
     app = application(served, server=ServerConfig(max_upload_bytes=100))
     with TestClient(app, base_url="http://localhost") as client:

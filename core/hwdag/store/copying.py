@@ -126,7 +126,8 @@ def repair(
     with suppress(IndexFileError):
         Database(path).close()
     with (
-        _reading_alone(path) as (source, header),
+        _at_full_length(path, Path(output).resolve()) as whole,
+        _reading_alone(whole, path) as (source, header),
         _new_file(output, header) as new,
         new.database.writing() as target,
     ):
@@ -216,17 +217,37 @@ def _copy_what_is_left(source: sqlite3.Connection, new: Store, copied: Mapping[i
 
 
 @contextmanager
-def _reading_alone(path: Path) -> Iterator[tuple[sqlite3.Connection, Header]]:
+def _at_full_length(path: Path, output: Path) -> Iterator[Path]:
+    """Yield a file, or where it has lost its end, which SQLite refuses, a copy that ends in blank pages."""
+    with path.open("rb") as file:
+        head = file.read(32)
+    # https://www.sqlite.org/fileformat.html#the_database_header
+    page, pages = int.from_bytes(head[16:18]), int.from_bytes(head[28:32])
+    size = (page if page > 1 else 1 << 16) * pages
+    if path.stat().st_size >= size:
+        yield path
+        return
+    check_free(output)
+    with unfinished_file(output) as copy:
+        with file_errors():
+            shutil.copyfile(path, copy)
+            os.truncate(copy, size)
+        yield copy
+
+
+@contextmanager
+def _reading_alone(path: Path, named: Path) -> Iterator[tuple[sqlite3.Connection, Header]]:
+    """Open a file of which nobody else writes; errors call it `named`."""
     try:
         database = Database(path, alone=True)
     except IndexCorrupt as error:
-        raise _nothing_in(path) from error
+        raise _nothing_in(named) from error
     with closing(database), moment(database) as connection:
         try:
-            check_format(connection, str(path), tables_only=True)
+            check_format(connection, str(named), tables_only=True)
             header = header_in(connection)
         except UNREADABLE as error:
-            raise _nothing_in(path) from error
+            raise _nothing_in(named) from error
         yield connection, header
 
 

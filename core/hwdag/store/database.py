@@ -348,8 +348,8 @@ def as_index_error(error: sqlite3.Error, path: Path | str) -> HWDAGError:
         )
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return IndexFileError(
-            f"{path} could not be read or written: {error}; if the disk is full, free some space. "
-            "Finished work is kept, so run it again"
+            f"{path} could not be read or written: {error}; if the disk is full, free some space, and "
+            "run it again, since finished work is kept; else look for damage with `hwdag verify`"
         )
     return IndexFileError(
         f"{path} cannot be used: {error}; check permissions and free space of its folder"
