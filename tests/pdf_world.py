@@ -184,6 +184,40 @@ def outlined():
     return buffer.getvalue()
 
 
+def written(*pages, font="Times-Roman"):
+    """Pages of lines that stand where they are told to: height, text, and size if not 11."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4, invariant=1)
+    for lines in pages:
+        for y, text, *size in lines:
+            canvas.setFont(font, *size or [11])
+            canvas.drawString(72, y, text)
+        canvas.showPage()
+    canvas.save()
+    return buffer.getvalue()
+
+
+def body(y=740):
+    """Lines of a text, from this height down."""
+    return [(y - 14 * i, line) for i, line in enumerate(wrapped(WATERWORKS))]
+
+
+def ledger(*, repeat=0, style=(), rows=100, above="Ledger"):
+    """A table of numbers over three pages, up to 2 cm from their edges."""
+    data = [
+        [f"2021-{1 + i // 28:02d}-{1 + i % 28:02d}", f"{10000 + 37 * i}", f"{i * 173 % 9000}.07"]
+        for i in range(rows)
+    ]
+    table = Table(
+        [["Date", "Voucher", "Amount"], *data],
+        colWidths=[120] * 3,
+        repeatRows=repeat,
+        style=style,
+    )
+    frames = [Frame(20 * mm, 20 * mm, 170 * mm, 257 * mm, id="one")]
+    return built([Paragraph(above, TITLE), table], frames=frames)
+
+
 def paragraphs(text, number):
     """So many paragraphs that begin alike."""
     return [f"{text} {filler}" for filler in itertools.islice(itertools.cycle(FILLER), number)]

@@ -7,7 +7,18 @@ import time
 
 import pdf_world
 import pytest
-from pdf_world import HARBOUR, NAMES, PDFS, SCHOOL, TEXTS, WATERWORKS, paragraphs
+from pdf_world import (
+    HARBOUR,
+    NAMES,
+    PDFS,
+    SCHOOL,
+    TEXTS,
+    WATERWORKS,
+    body,
+    ledger,
+    paragraphs,
+    written,
+)
 from pypdf import PdfReader
 from reportlab.pdfgen.canvas import Canvas
 
@@ -123,6 +134,56 @@ def test_a_paragraph_goes_on_over_the_end_of_a_page():
     sentence = "What it cost is not known, because the accounts were lost in the fire of 1940."
     whole = [one for one in found if one.replace("\n", " ") == sentence]
     assert len(whole) == sum(one.count(sentence) for one in BLOCKS["running headers"])
+
+
+KEPT = {
+    "amounts and dates": [
+        (f"Invoice {number} of 2024-03-0{day}", f"Total due: {total} EUR")
+        for number, day, total in [(4711, 2, "1,250.00"), (4790, 3, "99.50"), (4803, 4, "7,400.00")]
+    ],
+    "footnotes": [
+        (f"Harbour, {name}", f"{i} {name} to the council.") for i, name in enumerate(NAMES, 1)
+    ],
+    "two pages": [(f"Invoice {4711 + i}: total 1{i}50 EUR", "By hand.") for i in range(2)],
+    "dates alone": [(f"2024-03-{day:02d}", f"{day}.3.2024") for day in range(4, 9)],
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_lines_of_the_margins_that_differ_stay(name):
+    pages = [[(790, top), *body(), (60, bottom)] for top, bottom in KEPT[name]]
+    content = pdf_content(written(*pages))
+    for lines in KEPT[name]:
+        for line in lines:
+            assert line in content.text
+
+
+def test_larger_type_in_the_margin_stays():
+    years = list(range(1901, 1907))
+    content = pdf_content(written(*([(790, str(year), 16), *body()] for year in years)))
+    assert [year for year in years if str(year) not in content.text] == []
+
+
+@pytest.mark.parametrize("number", ["{}", "- {} -", "Page {} of 9", "Seite {}/9"])
+@pytest.mark.parametrize("first", [1, 117])
+def test_numbers_of_pages_are_left_out(number, first):
+    pages = [[*body(), (40, number.format(first + i))] for i in range(2)]
+    assert pdf_content(written(*pages)).text == f"{WATERWORKS}\n\n{WATERWORKS}"
+
+
+def test_headers_of_odd_and_even_pages_and_roman_numbers_are_left_out():
+    roman = ["v", "vi", "vii", "viii", "ix", "x"]
+    pages = [
+        [(800, f"{i + 5} Town" if i % 2 else f"Lake {i + 5}"), *body(), (40, number)]
+        for i, number in enumerate(roman)
+    ]
+    assert pdf_content(written(*pages)).text == "\n\n".join([WATERWORKS] * 6)
+
+
+@pytest.mark.parametrize("repeat", [0, 1])
+def test_no_row_of_a_table_is_lost_at_the_end_of_a_page(repeat):
+    text = pdf_content(ledger(repeat=repeat)).text
+    assert [i for i in range(100) if str(10000 + 37 * i) not in text] == []
 
 
 def test_a_password_is_asked_for():

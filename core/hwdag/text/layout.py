@@ -8,10 +8,10 @@ A PDF says where each letter stands and nothing of what it is. Sizes are in poin
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pdfplumber.page import Page
 
 Kind = Literal["heading", "paragraph", "rows"]
+Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
 
 WIDE_GAP = 1.3
 """Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
@@ -45,7 +46,18 @@ more than linear time, and a map or a hostile page may have any number."""
 
 MOST_ROWS = 500  # of a table without lines on one page; what is no table is looked at row by row
 
-_FIRST_OR_LAST_NUMBER = re.compile(r"^\d{1,4}\b|\b\d{1,4}$")
+MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
+
+_NUMBER = re.compile(
+    r"(?<!\d)(?<!\d[.,:/-])\d{1,4}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # none of dates and amounts
+    re.I,
+)
+_ROMAN = {
+    tens + ones: 10 * i + j
+    for i, tens in enumerate(("", "x", "xx", "xxx", "xl"))
+    for j, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if tens or ones
+}
 _BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
 CAPTION = re.compile(
     r"(?:table|figure|fig\.|tabelle|abbildung|abb\.|tableau|tabla|figura|tabell|figur)\s*\d", re.I
@@ -132,21 +144,31 @@ class PageLines:
                 sizes[piece.size] += len(piece.text)
         return sizes
 
-    def margins(self, number: int) -> Iterator[tuple[str, Line]]:
-        """Lines of the margins, each with keys that are the same on other pages where it runs.
-
-        One key is the line without its digits; the other, of a line with the number of its page, is
-        its place, and by how much that number differs from the `number` of the page in the file.
-        """
+    def margins(self, body: float) -> Iterator[Line]:
+        """Lines of the margins that may run: no rows of the page's tables, no larger type."""
+        rows = self._rows()
         for line in self.lines:
-            piece = line.first
-            is_above = piece.bottom < MARGIN * self.height
-            if piece.rows or not (is_above or piece.top > (1 - MARGIN) * self.height):
-                continue
-            edge = "above" if is_above else "below"
-            yield f"{edge} {re.sub('[0-9]+', '#', line.text)}", line
-            for match in _FIRST_OR_LAST_NUMBER.finditer(line.text):
-                yield f"{round(piece.bottom)} {int(match[0]) - number}", line
+            if (
+                self._is_in_margin(line)
+                and line.first.size < LARGER * body
+                and id(line) not in rows
+            ):
+                yield line
+
+    def _is_in_margin(self, line: Line) -> bool:
+        above, below = MARGIN * self.height, (1 - MARGIN) * self.height
+        piece = line.first
+        return not piece.rows and (piece.bottom < above or piece.top > below)
+
+    def _rows(self) -> set[int]:
+        """The `id` of each line of the tables without lines that are not in a margin as a whole."""
+        found, at = set[int](), 0
+        while at < len(self.lines):
+            end = _open_table(self.lines, at)
+            if not all(map(self._is_in_margin, self.lines[at:end])):
+                found.update(map(id, self.lines[at:end]))
+            at = max(end, at + 1)
+        return found
 
 
 def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
@@ -439,16 +461,41 @@ def _pitch(lines: Sequence[Line], at: int) -> float:
     return median(usual) if usual else 0.0
 
 
-def running_lines(pages: Sequence[PageLines]) -> list[list[Line]]:
-    """The lines of each page's margins that are headers, footers or numbers of pages."""
-    found = [list(page.margins(number)) for number, page in enumerate(pages)]
-    counts = Counter(key for several in found for key in {key for key, _ in several})
-    enough = min(3, max(2, len(pages) - 1))
-    return [
-        [
-            line
-            for key, line in several
-            if counts[key] >= enough or _PAGE_NUMBER.fullmatch(line.text)
-        ]
-        for several in found
-    ]
+def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line]]:
+    """The lines of each page's margins that are headers, footers or numbers of pages.
+
+    They stand at one height on three pages and are equal, but for one number that may follow that of
+    the page. Pages have their number in the file; `body` is the size of the text's type.
+    """
+    found = {number: list(page.margins(body)) for number, page in pages.items()}
+    where = defaultdict[Key, set[int]](set)
+    for number, lines in found.items():
+        for line in lines:
+            for text in (line.text, *(piece.text for piece in line.pieces)):
+                for key in _keys(text, line, number):
+                    where[key].add(number)
+
+    def is_running(line: Line, number: int) -> bool:
+        equal, *numbered = (where[key] for key in _keys(line.text, line, number))
+        enough = min(3, max(2, len(pages) - 1)) if _PAGE_NUMBER.fullmatch(line.text) else 3
+        if len(equal) >= 3 or any(len(found) >= enough for found in numbered):
+            return True
+        # why: beside what stands on all pages there may be the chapter, which is another one soon
+        return not equal.isdisjoint((number - 1, number + 1)) and any(
+            len(where[key]) >= 3 for piece in line.pieces for key in _keys(piece.text, line, number)
+        )
+
+    return [[line for line in lines if is_running(line, number)] for number, lines in found.items()]
+
+
+def _keys(text: str, line: Line, page: int) -> Iterator[Key]:
+    """What is the same on other pages: the height, the text, and the number that it may have.
+
+    Of a text with numbers also, for each, the text without it and by how much it differs from `page`.
+    """
+    height = round(line.first.bottom)
+    yield height, text, None
+    for match in islice(_NUMBER.finditer(text), MOST_NUMBERS):
+        number = int(match[0]) if match[0].isdecimal() else _ROMAN.get(match[0].lower())
+        if number is not None:
+            yield height, f"{text[: match.start()]}#{text[match.end() :]}", number - page

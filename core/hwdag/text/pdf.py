@@ -133,7 +133,7 @@ def _laid_out(
         logging.getLogger("pypdf").warning("read without its layout: %s", said(error))
     characters = sum((page.characters for page in pages.values()), Counter[float]())
     body = characters.most_common(1)[0][0] if characters else 0.0
-    running = layout.running_lines(list(pages.values()))
+    running = layout.running_lines(pages, body)
     blocks = {
         number: layout.blocks_of(page, body, lines)
         for (number, page), lines in zip(pages.items(), running, strict=True)
