@@ -20,7 +20,9 @@ from pdf_world import (
     written,
 )
 from pypdf import PdfReader
+from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import PageBreak, Table
 
 from hwdag.text import layout
 from hwdag.text import pdf as pdf_module
@@ -184,6 +186,30 @@ def test_headers_of_odd_and_even_pages_and_roman_numbers_are_left_out():
 def test_no_row_of_a_table_is_lost_at_the_end_of_a_page(repeat):
     text = pdf_content(ledger(repeat=repeat)).text
     assert [i for i in range(100) if str(10000 + 37 * i) not in text] == []
+
+
+GRID = [("GRID", (0, 0), (-1, -1), 0.5, colors.black)]
+
+
+@pytest.mark.parametrize("repeat", [0, 1])
+@pytest.mark.parametrize("style", [(), GRID])
+def test_a_table_goes_on_over_the_end_of_a_page_with_the_names_of_its_columns(repeat, style):
+    lines = pdf_content(ledger(repeat=repeat, style=style)).text.splitlines()
+    rows = [line for line in lines if line.startswith("| 2021")]
+    assert len(rows) == 100 and lines.count("| Date, Voucher, Amount") == 1 + 2 * repeat
+    assert all(re.fullmatch(r"\| [\d-]+, Voucher: \d+, Amount: [\d.]+", row) for row in rows)
+
+
+@pytest.mark.parametrize("widths", [[70, 110, 110], [120, 120, 120, 60]])
+def test_a_table_of_other_columns_at_the_top_of_a_page_has_its_own_names(widths):
+    tables = [
+        Table(
+            [[f"{word}{i}" for i, _ in enumerate(one)] for word in words], colWidths=one, style=GRID
+        )
+        for words, one in [(("Sum ", "May "), [120] * 3), (("Ship ", "Aud ", "Bor "), widths)]
+    ]
+    text = pdf_content(pdf_world.built([tables[0], PageBreak(), tables[1]])).text
+    assert "| Aud 0, Ship 1: Aud 1, Ship 2: Aud 2" in text
 
 
 def test_a_password_is_asked_for():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pdfplumber.page import Page
 
 Kind = Literal["heading", "paragraph", "rows"]
+Column = tuple[float, float]  # from where to where it goes
 Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
 
 WIDE_GAP = 1.3
@@ -38,6 +39,7 @@ CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as t
 CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
 LARGER = 1.12  # a heading's type over that of the text
 HEADING_CHARACTERS = 160
+SAME_COLUMN = 4.0  # distance of the columns of a table that goes on over the end of a page
 MARGIN = 0.1  # of a page's height, above and below, where running headers and footers stand
 
 MOST_EDGES, MOST_PIECES = 4000, 2000
@@ -88,6 +90,7 @@ class Piece:
     size: float
     is_bold: bool = False
     rows: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[Column, ...] = ()  # of its rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,8 @@ class Block:
     kind: Kind
     lines: list[str]
     size: float = 0.0
+    names: list[str] = field(default_factory=list)  # of a table's columns
+    columns: Sequence[Column] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +198,14 @@ def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
     )
 
 
-def blocks_of(page: PageLines, body: float, running: Iterable[Line]) -> list[Block]:
-    """Put lines together; `body` is the size of the text's type, `running` lines are left out."""
+def blocks_of(
+    page: PageLines, body: float, running: Iterable[Line], before: Block | None = None
+) -> list[Block]:
+    """Put lines together; `body` is the size of the text's type, `running` lines are left out.
+
+    A table at the top goes on with the names of the columns of `before`, the last block of the page
+    before, where it has the same columns.
+    """
     left_out = set(map(id, running))
     lines = [line for line in page.lines if id(line) not in left_out]
     blocks = list[Block]()
@@ -202,13 +213,15 @@ def blocks_of(page: PageLines, body: float, running: Iterable[Line]) -> list[Blo
     while at < len(lines):
         line = lines[at]
         if line.first.rows:
-            blocks.append(Block("rows", table_lines(line.first.rows)))
+            above = None if blocks else before
+            blocks.append(_table(line.first.rows, line.first.columns, None, above))
             at += 1
         elif (end := _open_table(lines, at)) > at:
             rows = _cells(lines[at:end])
             is_named = lines[at].is_bold and not lines[at + 1].is_bold
             has_header = is_named or (names_columns(rows) and has_numbers(rows[1:]))
-            blocks.append(Block("rows", table_lines(rows, has_header=has_header)))
+            above = None if blocks or is_named else before
+            blocks.append(_table(rows, _edges(lines[at:end]), has_header, above))
             at = end
         elif _is_heading(lines, at, page, body):
             _add_heading(blocks, lines, at)
@@ -247,7 +260,35 @@ def _ruled(table: Any) -> Piece | None:
     if len(rows) < 2 or len(rows[0]) < 2 or sum(map(bool, cells)) < len(cells) / 2:
         return None
     x0, top, x1, bottom = map(float, table.bbox)
-    return Piece("", x0, x1, top, bottom, 0.0, rows=tuple(map(tuple, rows)))
+    columns = tuple(pairwise([*sorted({float(cell[0]) for cell in table.cells}), x1]))
+    return Piece("", x0, x1, top, bottom, 0.0, rows=tuple(map(tuple, rows)), columns=columns)
+
+
+def _table(
+    rows: Iterable[Sequence[str]],
+    columns: Sequence[Column],
+    has_header: bool | None,
+    above: Block | None,
+) -> Block:
+    """Rows with the names of their columns, which may be those of the table `above`."""
+    filled = [row for row in ([" ".join(cell.split()) for cell in row] for row in rows) if any(row)]
+    if not filled:  # letters that no font names
+        return Block("rows", [])
+    names = filled[0] if has_header or (has_header is None and names_columns(filled)) else []
+    lines = table_lines(filled, has_header=bool(names))
+    if above and above.names and _are_alike(above.columns, columns):
+        if filled[0] != above.names:  # why not all lines: the names are not printed here
+            lines = table_lines([above.names, *filled], has_header=True)[-len(filled) :]
+        names = above.names
+    return Block("rows", lines, names=names, columns=columns)
+
+
+def _are_alike(above: Sequence[Column], below: Sequence[Column]) -> bool:
+    """Whether each column has its left side, its right side or its middle at the same place."""
+    return len(above) == len(below) and all(
+        min(abs(a - c), abs(b - d), abs(a + b - c - d) / 2) < SAME_COLUMN
+        for (a, b), (c, d) in zip(above, below, strict=True)
+    )
 
 
 def _pieces(words: Sequence[dict[str, Any]]) -> Iterator[Piece]:
@@ -368,9 +409,9 @@ def _open_table(lines: Sequence[Line], start: int) -> int:
     return end if columns > 1 and columns == max(len(line.pieces) for line in run) else start
 
 
-def _edges(lines: Sequence[Line]) -> list[tuple[float, float]]:
+def _edges(lines: Sequence[Line]) -> list[Column]:
     """From where to where each column of a table goes: what overlaps is one."""
-    merged = list[tuple[float, float]]()
+    merged = list[Column]()
     for x0, x1 in sorted((piece.x0, piece.x1) for line in lines for piece in line.pieces):
         if merged and x0 < merged[-1][1]:
             merged[-1] = merged[-1][0], max(merged[-1][1], x1)
