@@ -5,6 +5,8 @@ import itertools
 import textwrap
 
 from PIL import Image, ImageDraw
+from pypdf import PdfWriter
+from pypdf.generic import NameObject, StreamObject
 from reportlab.lib import colors
 from reportlab.lib.enums import TA_JUSTIFY
 from reportlab.lib.pagesizes import A4
@@ -216,6 +218,44 @@ def ledger(*, repeat=0, style=(), rows=100, above="Ledger"):
     )
     frames = [Frame(20 * mm, 20 * mm, 170 * mm, 257 * mm, id="one")]
     return built([Paragraph(above, TITLE), table], frames=frames)
+
+
+def turned(degrees, *, shown=False, stamp="", lines=()):
+    """Upright lines and others turned; or, as it is `shown`, a page that is turned as a whole."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4, invariant=1)
+    if shown:
+        canvas.setPageRotation(degrees)
+    canvas.setFont("Times-Roman", 11)
+    for y, line in body():
+        canvas.drawString(72, y, line)
+    canvas.translate(300, 400)
+    canvas.rotate(0 if shown else degrees)
+    for i, line in enumerate(lines):
+        canvas.drawString(0, -14 * i, line)
+    canvas.setFont("Helvetica-Bold", 60)
+    canvas.drawString(0, 0, stamp)
+    canvas.save()
+    return buffer.getvalue()
+
+
+def hebrew(text):
+    """A line of Hebrew, with its last letter at the left as it is printed."""
+    signs = sorted(set(text))
+    codes = {sign: chr(65 + i) for i, sign in enumerate(signs)}
+    drawn = "".join(codes[sign] for sign in reversed(text))
+    writer = PdfWriter(clone_from=io.BytesIO(written([(700, drawn, 12)])))
+    names = "".join(f"<{65 + i:02x}> <{ord(sign):04x}>\n" for i, sign in enumerate(signs))
+    stream = StreamObject()
+    stream.set_data(
+        f"1 begincodespacerange <00> <ff> endcodespacerange\n"
+        f"{len(signs)} beginbfchar\n{names}endbfchar".encode()
+    )
+    for font in writer.pages[0]["/Resources"]["/Font"].values():
+        font.get_object()[NameObject("/ToUnicode")] = writer._add_object(stream)
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
 
 
 def paragraphs(text, number):

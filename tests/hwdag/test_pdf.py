@@ -212,6 +212,32 @@ def test_a_table_of_other_columns_at_the_top_of_a_page_has_its_own_names(widths)
     assert "| Aud 0, Ship 1: Aud 1, Ship 2: Aud 2" in text
 
 
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_page_that_is_shown_turned_is_read_as_it_was_written(degrees):
+    content = pdf_content(pdf_world.turned(degrees, shown=True))
+    assert content.text.replace("\n", " ") == WATERWORKS
+    assert "turned" in content.notes[0]
+
+
+@pytest.mark.parametrize("degrees", [90, -90])
+def test_a_table_that_stands_sideways_is_not_lost(degrees):
+    table = ["Town 2018 2019", "Hamar 512 530", "Otta 91 97"]
+    content = pdf_content(pdf_world.turned(degrees, lines=table))
+    assert [row for row in [*table, "Hamar were built in 1902"] if row not in content.text] == []
+
+
+@pytest.mark.parametrize("degrees", [45, 60, 90])
+def test_a_stamp_over_the_page_is_no_heading(degrees):
+    content = pdf_content(pdf_world.turned(degrees, stamp="DRAFT"))
+    assert (content.text, content.title) == (WATERWORKS, "")
+
+
+def test_text_from_right_to_left_is_not_mirrored():
+    text = "הנמל נבנה על ידי קלרה הולם"
+    content = pdf_content(pdf_world.hebrew(text))
+    assert content.text == text and "right to left" in content.notes[0]
+
+
 def test_a_password_is_asked_for():
     with pytest.raises(pdf_module.UnreadableError, match="password"):
         pdf_content(pdf_world.encrypted("secret"))

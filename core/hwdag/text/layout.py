@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import bidirectional
 
+from hwdag.text.content import UnreadableError
 from hwdag.text.tables import has_numbers, names_columns, table_lines
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as t
 CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
 LARGER = 1.12  # a heading's type over that of the text
 HEADING_CHARACTERS = 160
+MOST_TURNED = 0.05  # share of a page's letters that may be left out, as a stamp over the text
+MOST_LEFTWARD = 0.2  # share of letters from right to left, as words in a text of another language
 SAME_COLUMN = 4.0  # distance of the columns of a table that goes on over the end of a page
 MARGIN = 0.1  # of a page's height, above and below, where running headers and footers stand
 
@@ -238,14 +242,29 @@ def plain(text: str) -> str:
 
 
 def _letters(chars: Sequence[dict[str, Any]]) -> set[int]:
-    """The `id` of each letter that is to be read: upright if any is, once where it is printed twice."""
-    upright = [char for char in chars if char["upright"]]
+    """The `id` of each letter that is to be read: those not turned, once where they are printed twice.
+
+    Raises:
+        UnreadableError: reading from left to right and line by line gives garbage.
+    """
+    straight = list(filter(_is_straight, chars))
+    if len(chars) - len(straight) > MOST_TURNED * len(chars):
+        raise UnreadableError("its text is turned")
+    leftward = sum(bidirectional(sign) in ("R", "AL") for char in chars for sign in char["text"])
+    if leftward > MOST_LEFTWARD * len(chars):
+        raise UnreadableError("its text runs from right to left")
     first = dict[tuple[str, int, int], int]()
-    for char in upright or chars:
+    for char in straight:
         # why twice: some programs make bold type so; why not dedupe_chars: it takes a square of time
         place = char["text"], round(char["x0"] / SAME_PLACE), round(char["top"] / SAME_PLACE)
         first.setdefault(place, id(char))
     return set(first.values())
+
+
+def _is_straight(char: dict[str, Any]) -> bool:
+    """Whether a letter stands in a line from left to right; that of a scan may be a little askew."""
+    right, up, *_ = char["matrix"]
+    return bool(abs(up) < 0.2 * right)
 
 
 def _is_within(piece: Piece, table: Piece) -> bool:
