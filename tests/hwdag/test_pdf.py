@@ -138,6 +138,7 @@ def test_a_paragraph_goes_on_over_the_end_of_a_page():
     assert len(whole) == sum(one.count(sentence) for one in BLOCKS["running headers"])
 
 
+APART = " " * 12
 KEPT = {
     "amounts and dates": [
         (f"Invoice {number} of 2024-03-0{day}", f"Total due: {total} EUR")
@@ -147,6 +148,7 @@ KEPT = {
         (f"Harbour, {name}", f"{i} {name} to the council.") for i, name in enumerate(NAMES, 1)
     ],
     "two pages": [(f"Invoice {4711 + i}: total 1{i}50 EUR", "By hand.") for i in range(2)],
+    "amounts apart": [(f"Total due:{APART}EUR {n}", f"Sum{APART}{n}") for n in (41, 42, 90, 77)],
     "dates alone": [(f"2024-03-{day:02d}", f"{day}.3.2024") for day in range(4, 9)],
 }
 
@@ -157,7 +159,7 @@ def test_lines_of_the_margins_that_differ_stay(name):
     content = pdf_content(written(*pages))
     for lines in KEPT[name]:
         for line in lines:
-            assert line in content.text
+            assert " ".join(line.split()) in content.text
 
 
 def test_larger_type_in_the_margin_stays():
@@ -179,6 +181,11 @@ def test_headers_of_odd_and_even_pages_and_roman_numbers_are_left_out():
         [(800, f"{i + 5} Town" if i % 2 else f"Lake {i + 5}"), *body(), (40, number)]
         for i, number in enumerate(roman)
     ]
+    assert pdf_content(written(*pages)).text == "\n\n".join([WATERWORKS] * 6)
+
+
+def test_headers_with_the_chapter_and_the_number_of_the_page_are_left_out():
+    pages = [[(800, f"{NAMES[i // 2]}{APART}{i + 5}"), *body()] for i in range(6)]
     assert pdf_content(written(*pages)).text == "\n\n".join([WATERWORKS] * 6)
 
 

@@ -536,13 +536,18 @@ def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line
                     where[key].add(number)
 
     def is_running(line: Line, number: int) -> bool:
-        equal, *numbered = (where[key] for key in _keys(line.text, line, number))
+        equal, *numbered = keys = list(_keys(line.text, line, number))
         enough = min(3, max(2, len(pages) - 1)) if _PAGE_NUMBER.fullmatch(line.text) else 3
-        if len(equal) >= 3 or any(len(found) >= enough for found in numbered):
+        if len(where[equal]) >= 3 or any(len(where[key]) >= enough for key in numbered):
             return True
         # why: beside what stands on all pages there may be the chapter, which is another one soon
-        return not equal.isdisjoint((number - 1, number + 1)) and any(
-            len(where[key]) >= 3 for piece in line.pieces for key in _keys(piece.text, line, number)
+        return any(
+            key[2] == part[2]
+            and len(where[part]) >= 3
+            and not where[key].isdisjoint((number - 1, number + 1))
+            for piece in line.pieces
+            for part in _keys(piece.text, line, number)
+            for key in keys
         )
 
     return [[line for line in lines if is_running(line, number)] for number, lines in found.items()]
