@@ -5,6 +5,8 @@ import itertools
 import textwrap
 
 from PIL import Image, ImageDraw
+from pypdf import PdfWriter
+from pypdf.generic import NameObject, StreamObject
 from reportlab.lib import colors
 from reportlab.lib.enums import TA_JUSTIFY
 from reportlab.lib.pagesizes import A4
@@ -181,6 +183,78 @@ def outlined():
             y -= 13
         canvas.showPage()
     canvas.save()
+    return buffer.getvalue()
+
+
+def written(*pages, font="Times-Roman"):
+    """Pages of lines that stand where they are told to: height, text, and size if not 11."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4, invariant=1)
+    for lines in pages:
+        for y, text, *size in lines:
+            canvas.setFont(font, *size or [11])
+            canvas.drawString(72, y, text)
+        canvas.showPage()
+    canvas.save()
+    return buffer.getvalue()
+
+
+def body(y=740):
+    """Lines of a text, from this height down."""
+    return [(y - 14 * i, line) for i, line in enumerate(wrapped(WATERWORKS))]
+
+
+def ledger(*, repeat=0, style=(), rows=100, above="Ledger"):
+    """A table of numbers over three pages, up to 2 cm from their edges."""
+    data = [
+        [f"2021-{1 + i // 28:02d}-{1 + i % 28:02d}", f"{10000 + 37 * i}", f"{i * 173 % 9000}.07"]
+        for i in range(rows)
+    ]
+    table = Table(
+        [["Date", "Voucher", "Amount"], *data],
+        colWidths=[120] * 3,
+        repeatRows=repeat,
+        style=style,
+    )
+    frames = [Frame(20 * mm, 20 * mm, 170 * mm, 257 * mm, id="one")]
+    return built([Paragraph(above, TITLE), table], frames=frames)
+
+
+def turned(degrees, *, shown=False, stamp="", lines=()):
+    """Upright lines and others turned; or, as it is `shown`, a page that is turned as a whole."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4, invariant=1)
+    if shown:
+        canvas.setPageRotation(degrees)
+    canvas.setFont("Times-Roman", 11)
+    for y, line in body():
+        canvas.drawString(72, y, line)
+    canvas.translate(300, 400)
+    canvas.rotate(0 if shown else degrees)
+    for i, line in enumerate(lines):
+        canvas.drawString(0, -14 * i, line)
+    canvas.setFont("Helvetica-Bold", 60)
+    canvas.drawString(0, 0, stamp)
+    canvas.save()
+    return buffer.getvalue()
+
+
+def hebrew(text):
+    """A line of Hebrew, with its last letter at the left as it is printed."""
+    signs = sorted(set(text))
+    codes = {sign: chr(65 + i) for i, sign in enumerate(signs)}
+    drawn = "".join(codes[sign] for sign in reversed(text))
+    writer = PdfWriter(clone_from=io.BytesIO(written([(700, drawn, 12)])))
+    names = "".join(f"<{65 + i:02x}> <{ord(sign):04x}>\n" for i, sign in enumerate(signs))
+    stream = StreamObject()
+    stream.set_data(
+        f"1 begincodespacerange <00> <ff> endcodespacerange\n"
+        f"{len(signs)} beginbfchar\n{names}endbfchar".encode()
+    )
+    for font in writer.pages[0]["/Resources"]["/Font"].values():
+        font.get_object()[NameObject("/ToUnicode")] = writer._add_object(stream)
+    buffer = io.BytesIO()
+    writer.write(buffer)
     return buffer.getvalue()
 
 

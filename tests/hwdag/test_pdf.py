@@ -7,9 +7,22 @@ import time
 
 import pdf_world
 import pytest
-from pdf_world import HARBOUR, NAMES, PDFS, SCHOOL, TEXTS, WATERWORKS, paragraphs
+from pdf_world import (
+    HARBOUR,
+    NAMES,
+    PDFS,
+    SCHOOL,
+    TEXTS,
+    WATERWORKS,
+    body,
+    ledger,
+    paragraphs,
+    written,
+)
 from pypdf import PdfReader
+from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import PageBreak, Table
 
 from hwdag.text import layout
 from hwdag.text import pdf as pdf_module
@@ -123,6 +136,113 @@ def test_a_paragraph_goes_on_over_the_end_of_a_page():
     sentence = "What it cost is not known, because the accounts were lost in the fire of 1940."
     whole = [one for one in found if one.replace("\n", " ") == sentence]
     assert len(whole) == sum(one.count(sentence) for one in BLOCKS["running headers"])
+
+
+APART = " " * 12
+KEPT = {
+    "amounts and dates": [
+        (f"Invoice {number} of 2024-03-0{day}", f"Total due: {total} EUR")
+        for number, day, total in [(4711, 2, "1,250.00"), (4790, 3, "99.50"), (4803, 4, "7,400.00")]
+    ],
+    "footnotes": [
+        (f"Harbour, {name}", f"{i} {name} to the council.") for i, name in enumerate(NAMES, 1)
+    ],
+    "two pages": [(f"Invoice {4711 + i}: total 1{i}50 EUR", "By hand.") for i in range(2)],
+    "amounts apart": [(f"Total due:{APART}EUR {n}", f"Sum{APART}{n}") for n in (41, 42, 90, 77)],
+    "dates alone": [(f"2024-03-{day:02d}", f"{day}.3.2024") for day in range(4, 9)],
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_lines_of_the_margins_that_differ_stay(name):
+    pages = [[(790, top), *body(), (60, bottom)] for top, bottom in KEPT[name]]
+    content = pdf_content(written(*pages))
+    for lines in KEPT[name]:
+        for line in lines:
+            assert " ".join(line.split()) in content.text
+
+
+def test_larger_type_in_the_margin_stays():
+    years = list(range(1901, 1907))
+    content = pdf_content(written(*([(790, str(year), 16), *body()] for year in years)))
+    assert [year for year in years if str(year) not in content.text] == []
+
+
+@pytest.mark.parametrize("number", ["{}", "- {} -", "Page {} of 9", "Seite {}/9"])
+@pytest.mark.parametrize("first", [1, 117])
+def test_numbers_of_pages_are_left_out(number, first):
+    pages = [[*body(), (40, number.format(first + i))] for i in range(2)]
+    assert pdf_content(written(*pages)).text == f"{WATERWORKS}\n\n{WATERWORKS}"
+
+
+def test_headers_of_odd_and_even_pages_and_roman_numbers_are_left_out():
+    roman = ["v", "vi", "vii", "viii", "ix", "x"]
+    pages = [
+        [(800, f"{i + 5} Town" if i % 2 else f"Lake {i + 5}"), *body(), (40, number)]
+        for i, number in enumerate(roman)
+    ]
+    assert pdf_content(written(*pages)).text == "\n\n".join([WATERWORKS] * 6)
+
+
+def test_headers_with_the_chapter_and_the_number_of_the_page_are_left_out():
+    pages = [[(800, f"{NAMES[i // 2]}{APART}{i + 5}"), *body()] for i in range(6)]
+    assert pdf_content(written(*pages)).text == "\n\n".join([WATERWORKS] * 6)
+
+
+@pytest.mark.parametrize("repeat", [0, 1])
+def test_no_row_of_a_table_is_lost_at_the_end_of_a_page(repeat):
+    text = pdf_content(ledger(repeat=repeat)).text
+    assert [i for i in range(100) if str(10000 + 37 * i) not in text] == []
+
+
+GRID = [("GRID", (0, 0), (-1, -1), 0.5, colors.black)]
+
+
+@pytest.mark.parametrize("repeat", [0, 1])
+@pytest.mark.parametrize("style", [(), GRID])
+def test_a_table_goes_on_over_the_end_of_a_page_with_the_names_of_its_columns(repeat, style):
+    lines = pdf_content(ledger(repeat=repeat, style=style)).text.splitlines()
+    rows = [line for line in lines if line.startswith("| 2021")]
+    assert len(rows) == 100 and lines.count("| Date, Voucher, Amount") == 1 + 2 * repeat
+    assert all(re.fullmatch(r"\| [\d-]+, Voucher: \d+, Amount: [\d.]+", row) for row in rows)
+
+
+@pytest.mark.parametrize("widths", [[70, 110, 110], [120, 120, 120, 60]])
+def test_a_table_of_other_columns_at_the_top_of_a_page_has_its_own_names(widths):
+    tables = [
+        Table(
+            [[f"{word}{i}" for i, _ in enumerate(one)] for word in words], colWidths=one, style=GRID
+        )
+        for words, one in [(("Sum ", "May "), [120] * 3), (("Ship ", "Aud ", "Bor "), widths)]
+    ]
+    text = pdf_content(pdf_world.built([tables[0], PageBreak(), tables[1]])).text
+    assert "| Aud 0, Ship 1: Aud 1, Ship 2: Aud 2" in text
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_page_that_is_shown_turned_is_read_as_it_was_written(degrees):
+    content = pdf_content(pdf_world.turned(degrees, shown=True))
+    assert content.text.replace("\n", " ") == WATERWORKS
+    assert "turned" in content.notes[0]
+
+
+@pytest.mark.parametrize("degrees", [90, -90])
+def test_a_table_that_stands_sideways_is_not_lost(degrees):
+    table = ["Town 2018 2019", "Hamar 512 530", "Otta 91 97"]
+    content = pdf_content(pdf_world.turned(degrees, lines=table))
+    assert [row for row in [*table, "Hamar were built in 1902"] if row not in content.text] == []
+
+
+@pytest.mark.parametrize("degrees", [45, 60, 90])
+def test_a_stamp_over_the_page_is_no_heading(degrees):
+    content = pdf_content(pdf_world.turned(degrees, stamp="DRAFT"))
+    assert (content.text, content.title) == (WATERWORKS, "")
+
+
+def test_text_from_right_to_left_is_not_mirrored():
+    text = "הנמל נבנה על ידי קלרה הולם"
+    content = pdf_content(pdf_world.hebrew(text))
+    assert content.text == text and "right to left" in content.notes[0]
 
 
 def test_a_password_is_asked_for():

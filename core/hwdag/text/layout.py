@@ -8,19 +8,23 @@ A PDF says where each letter stands and nothing of what it is. Sizes are in poin
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import bidirectional
 
+from hwdag.text.content import UnreadableError
 from hwdag.text.tables import has_numbers, names_columns, table_lines
 
 if TYPE_CHECKING:
     from pdfplumber.page import Page
 
 Kind = Literal["heading", "paragraph", "rows"]
+Column = tuple[float, float]  # from where to where it goes
+Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
 
 WIDE_GAP = 1.3
 """Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
@@ -37,6 +41,9 @@ CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as t
 CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
 LARGER = 1.12  # a heading's type over that of the text
 HEADING_CHARACTERS = 160
+MOST_TURNED = 0.05  # share of a page's letters that may be left out, as a stamp over the text
+MOST_LEFTWARD = 0.2  # share of letters from right to left, as words in a text of another language
+SAME_COLUMN = 4.0  # distance of the columns of a table that goes on over the end of a page
 MARGIN = 0.1  # of a page's height, above and below, where running headers and footers stand
 
 MOST_EDGES, MOST_PIECES = 4000, 2000
@@ -45,7 +52,18 @@ more than linear time, and a map or a hostile page may have any number."""
 
 MOST_ROWS = 500  # of a table without lines on one page; what is no table is looked at row by row
 
-_FIRST_OR_LAST_NUMBER = re.compile(r"^\d{1,4}\b|\b\d{1,4}$")
+MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
+
+_NUMBER = re.compile(
+    r"(?<!\d)(?<!\d[.,:/-])\d{1,4}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # none of dates and amounts
+    re.I,
+)
+_ROMAN = {
+    tens + ones: 10 * i + j
+    for i, tens in enumerate(("", "x", "xx", "xxx", "xl"))
+    for j, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if tens or ones
+}
 _BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
 CAPTION = re.compile(
     r"(?:table|figure|fig\.|tabelle|abbildung|abb\.|tableau|tabla|figura|tabell|figur)\s*\d", re.I
@@ -76,6 +94,7 @@ class Piece:
     size: float
     is_bold: bool = False
     rows: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[Column, ...] = ()  # of its rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +131,8 @@ class Block:
     kind: Kind
     lines: list[str]
     size: float = 0.0
+    names: list[str] = field(default_factory=list)  # of a table's columns
+    columns: Sequence[Column] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +153,31 @@ class PageLines:
                 sizes[piece.size] += len(piece.text)
         return sizes
 
-    def margins(self, number: int) -> Iterator[tuple[str, Line]]:
-        """Lines of the margins, each with keys that are the same on other pages where it runs.
-
-        One key is the line without its digits; the other, of a line with the number of its page, is
-        its place, and by how much that number differs from the `number` of the page in the file.
-        """
+    def margins(self, body: float) -> Iterator[Line]:
+        """Lines of the margins that may run: no rows of the page's tables, no larger type."""
+        rows = self._rows()
         for line in self.lines:
-            piece = line.first
-            is_above = piece.bottom < MARGIN * self.height
-            if piece.rows or not (is_above or piece.top > (1 - MARGIN) * self.height):
-                continue
-            edge = "above" if is_above else "below"
-            yield f"{edge} {re.sub('[0-9]+', '#', line.text)}", line
-            for match in _FIRST_OR_LAST_NUMBER.finditer(line.text):
-                yield f"{round(piece.bottom)} {int(match[0]) - number}", line
+            if (
+                self._is_in_margin(line)
+                and line.first.size < LARGER * body
+                and id(line) not in rows
+            ):
+                yield line
+
+    def _is_in_margin(self, line: Line) -> bool:
+        above, below = MARGIN * self.height, (1 - MARGIN) * self.height
+        piece = line.first
+        return not piece.rows and (piece.bottom < above or piece.top > below)
+
+    def _rows(self) -> set[int]:
+        """The `id` of each line of the tables without lines that are not in a margin as a whole."""
+        found, at = set[int](), 0
+        while at < len(self.lines):
+            end = _open_table(self.lines, at)
+            if not all(map(self._is_in_margin, self.lines[at:end])):
+                found.update(map(id, self.lines[at:end]))
+            at = max(end, at + 1)
+        return found
 
 
 def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
@@ -171,8 +202,14 @@ def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
     )
 
 
-def blocks_of(page: PageLines, body: float, running: Iterable[Line]) -> list[Block]:
-    """Put lines together; `body` is the size of the text's type, `running` lines are left out."""
+def blocks_of(
+    page: PageLines, body: float, running: Iterable[Line], before: Block | None = None
+) -> list[Block]:
+    """Put lines together; `body` is the size of the text's type, `running` lines are left out.
+
+    A table at the top goes on with the names of the columns of `before`, the last block of the page
+    before, where it has the same columns.
+    """
     left_out = set(map(id, running))
     lines = [line for line in page.lines if id(line) not in left_out]
     blocks = list[Block]()
@@ -180,13 +217,15 @@ def blocks_of(page: PageLines, body: float, running: Iterable[Line]) -> list[Blo
     while at < len(lines):
         line = lines[at]
         if line.first.rows:
-            blocks.append(Block("rows", table_lines(line.first.rows)))
+            above = None if blocks else before
+            blocks.append(_table(line.first.rows, line.first.columns, None, above))
             at += 1
         elif (end := _open_table(lines, at)) > at:
             rows = _cells(lines[at:end])
             is_named = lines[at].is_bold and not lines[at + 1].is_bold
             has_header = is_named or (names_columns(rows) and has_numbers(rows[1:]))
-            blocks.append(Block("rows", table_lines(rows, has_header=has_header)))
+            above = None if blocks or is_named else before
+            blocks.append(_table(rows, _edges(lines[at:end]), has_header, above))
             at = end
         elif _is_heading(lines, at, page, body):
             _add_heading(blocks, lines, at)
@@ -203,14 +242,29 @@ def plain(text: str) -> str:
 
 
 def _letters(chars: Sequence[dict[str, Any]]) -> set[int]:
-    """The `id` of each letter that is to be read: upright if any is, once where it is printed twice."""
-    upright = [char for char in chars if char["upright"]]
+    """The `id` of each letter that is to be read: those not turned, once where they are printed twice.
+
+    Raises:
+        UnreadableError: reading from left to right and line by line gives garbage.
+    """
+    straight = list(filter(_is_straight, chars))
+    if len(chars) - len(straight) > MOST_TURNED * len(chars):
+        raise UnreadableError("its text is turned")
+    leftward = sum(bidirectional(sign) in ("R", "AL") for char in chars for sign in char["text"])
+    if leftward > MOST_LEFTWARD * len(chars):
+        raise UnreadableError("its text runs from right to left")
     first = dict[tuple[str, int, int], int]()
-    for char in upright or chars:
+    for char in straight:
         # why twice: some programs make bold type so; why not dedupe_chars: it takes a square of time
         place = char["text"], round(char["x0"] / SAME_PLACE), round(char["top"] / SAME_PLACE)
         first.setdefault(place, id(char))
     return set(first.values())
+
+
+def _is_straight(char: dict[str, Any]) -> bool:
+    """Whether a letter stands in a line from left to right; that of a scan may be a little askew."""
+    right, up, *_ = char["matrix"]
+    return bool(abs(up) < 0.2 * right)
 
 
 def _is_within(piece: Piece, table: Piece) -> bool:
@@ -225,7 +279,35 @@ def _ruled(table: Any) -> Piece | None:
     if len(rows) < 2 or len(rows[0]) < 2 or sum(map(bool, cells)) < len(cells) / 2:
         return None
     x0, top, x1, bottom = map(float, table.bbox)
-    return Piece("", x0, x1, top, bottom, 0.0, rows=tuple(map(tuple, rows)))
+    columns = tuple(pairwise([*sorted({float(cell[0]) for cell in table.cells}), x1]))
+    return Piece("", x0, x1, top, bottom, 0.0, rows=tuple(map(tuple, rows)), columns=columns)
+
+
+def _table(
+    rows: Iterable[Sequence[str]],
+    columns: Sequence[Column],
+    has_header: bool | None,
+    above: Block | None,
+) -> Block:
+    """Rows with the names of their columns, which may be those of the table `above`."""
+    filled = [row for row in ([" ".join(cell.split()) for cell in row] for row in rows) if any(row)]
+    if not filled:  # letters that no font names
+        return Block("rows", [])
+    names = filled[0] if has_header or (has_header is None and names_columns(filled)) else []
+    lines = table_lines(filled, has_header=bool(names))
+    if above and above.names and _are_alike(above.columns, columns):
+        if filled[0] != above.names:  # why not all lines: the names are not printed here
+            lines = table_lines([above.names, *filled], has_header=True)[-len(filled) :]
+        names = above.names
+    return Block("rows", lines, names=names, columns=columns)
+
+
+def _are_alike(above: Sequence[Column], below: Sequence[Column]) -> bool:
+    """Whether each column has its left side, its right side or its middle at the same place."""
+    return len(above) == len(below) and all(
+        min(abs(a - c), abs(b - d), abs(a + b - c - d) / 2) < SAME_COLUMN
+        for (a, b), (c, d) in zip(above, below, strict=True)
+    )
 
 
 def _pieces(words: Sequence[dict[str, Any]]) -> Iterator[Piece]:
@@ -346,9 +428,9 @@ def _open_table(lines: Sequence[Line], start: int) -> int:
     return end if columns > 1 and columns == max(len(line.pieces) for line in run) else start
 
 
-def _edges(lines: Sequence[Line]) -> list[tuple[float, float]]:
+def _edges(lines: Sequence[Line]) -> list[Column]:
     """From where to where each column of a table goes: what overlaps is one."""
-    merged = list[tuple[float, float]]()
+    merged = list[Column]()
     for x0, x1 in sorted((piece.x0, piece.x1) for line in lines for piece in line.pieces):
         if merged and x0 < merged[-1][1]:
             merged[-1] = merged[-1][0], max(merged[-1][1], x1)
@@ -439,16 +521,46 @@ def _pitch(lines: Sequence[Line], at: int) -> float:
     return median(usual) if usual else 0.0
 
 
-def running_lines(pages: Sequence[PageLines]) -> list[list[Line]]:
-    """The lines of each page's margins that are headers, footers or numbers of pages."""
-    found = [list(page.margins(number)) for number, page in enumerate(pages)]
-    counts = Counter(key for several in found for key in {key for key, _ in several})
-    enough = min(3, max(2, len(pages) - 1))
-    return [
-        [
-            line
-            for key, line in several
-            if counts[key] >= enough or _PAGE_NUMBER.fullmatch(line.text)
-        ]
-        for several in found
-    ]
+def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line]]:
+    """The lines of each page's margins that are headers, footers or numbers of pages.
+
+    They stand at one height on three pages and are equal, but for one number that may follow that of
+    the page. Pages have their number in the file; `body` is the size of the text's type.
+    """
+    found = {number: list(page.margins(body)) for number, page in pages.items()}
+    where = defaultdict[Key, set[int]](set)
+    for number, lines in found.items():
+        for line in lines:
+            for text in (line.text, *(piece.text for piece in line.pieces)):
+                for key in _keys(text, line, number):
+                    where[key].add(number)
+
+    def is_running(line: Line, number: int) -> bool:
+        equal, *numbered = keys = list(_keys(line.text, line, number))
+        enough = min(3, max(2, len(pages) - 1)) if _PAGE_NUMBER.fullmatch(line.text) else 3
+        if len(where[equal]) >= 3 or any(len(where[key]) >= enough for key in numbered):
+            return True
+        # why: beside what stands on all pages there may be the chapter, which is another one soon
+        return any(
+            key[2] == part[2]
+            and len(where[part]) >= 3
+            and not where[key].isdisjoint((number - 1, number + 1))
+            for piece in line.pieces
+            for part in _keys(piece.text, line, number)
+            for key in keys
+        )
+
+    return [[line for line in lines if is_running(line, number)] for number, lines in found.items()]
+
+
+def _keys(text: str, line: Line, page: int) -> Iterator[Key]:
+    """What is the same on other pages: the height, the text, and the number that it may have.
+
+    Of a text with numbers also, for each, the text without it and by how much it differs from `page`.
+    """
+    height = round(line.first.bottom)
+    yield height, text, None
+    for match in islice(_NUMBER.finditer(text), MOST_NUMBERS):
+        number = int(match[0]) if match[0].isdecimal() else _ROMAN.get(match[0].lower())
+        if number is not None:
+            yield height, f"{text[: match.start()]}#{text[match.end() :]}", number - page

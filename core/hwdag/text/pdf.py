@@ -133,11 +133,11 @@ def _laid_out(
         logging.getLogger("pypdf").warning("read without its layout: %s", said(error))
     characters = sum((page.characters for page in pages.values()), Counter[float]())
     body = characters.most_common(1)[0][0] if characters else 0.0
-    running = layout.running_lines(list(pages.values()))
-    blocks = {
-        number: layout.blocks_of(page, body, lines)
-        for (number, page), lines in zip(pages.items(), running, strict=True)
-    }
+    running = layout.running_lines(pages, body)
+    blocks: dict[int, list[layout.Block]] = {}
+    for (number, page), lines in zip(pages.items(), running, strict=True):
+        before = blocks.get(number - 1)
+        blocks[number] = layout.blocks_of(page, body, lines, before[-1] if before else None)
     ranks = _ranks(blocks.values())
     known = {word for found in blocks.values() for block in found for word in _words(block)}
     texts = [
