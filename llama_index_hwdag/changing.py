@@ -41,6 +41,10 @@ from llama_index_hwdag.storing import note
 logger = logging.getLogger(__name__)
 
 
+STORE_KWARGS = ("update_kwargs", "delete_kwargs", "insert_kwargs")
+"""Options of a document store beside the vectors, which this index has not: there is one file."""
+
+
 class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
     """The half of `HWDAGIndex` that inserts, replaces and deletes.
 
@@ -96,7 +100,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
 
     def update_ref_doc(self, document: Document, **update_kwargs: Any) -> None:
         """Same as `insert`: only the changed parts of a document are built again."""
-        refuse(update_kwargs, "update_ref_doc", "none")
+        _check(update_kwargs, "update_ref_doc")
         with self._changing("update_ref_doc"):
             self._insert_documents([document])
 
@@ -104,7 +108,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
 
     def refresh_ref_docs(self, documents: Sequence[Document], **update_kwargs: Any) -> list[bool]:
         """Build new and changed documents in one go; returns for each whether it was built."""
-        refuse(update_kwargs, "refresh_ref_docs", "none")
+        _check(update_kwargs, "refresh_ref_docs")
         with self._changing("refresh_ref_docs"):
             refreshed = [not self._is_up_to_date(document) for document in documents]
             changed = [doc for doc, is_new in zip(documents, refreshed, strict=True) if is_new]
@@ -201,6 +205,12 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
             return not document.text.strip()
         record = Record.of(held)
         return record.is_whole and record.hash == document.hash
+
+
+def _check(update_kwargs: Mapping[str, Any], name: str) -> None:
+    """Refuse options, but for those that LlamaIndex's documentation passes to its own stores."""
+    ours = {key: value for key, value in update_kwargs.items() if key not in STORE_KWARGS}
+    refuse(ours, name, "none")
 
 
 def _warn_of_overlaps(parts: Mapping[str, Sequence[BaseNode]]) -> None:
