@@ -164,6 +164,21 @@ def test_html_declares_its_encoding(tmp_path, head, encoding, lost):
     assert len(notes(document)) == lost
 
 
+def test_html_that_is_hidden_is_left_out(tmp_path):
+    markup = b"""<p>Seen.</p><div hidden>A<div>B</div></div><p style="color: red; DISPLAY : none">C</p>
+    <p hidden>never closed<p>Also seen.<div hidden="until-found">Folded.</div>
+    <table><tr><th>Name</th><th>Age</th></tr><tr hidden><td>D</td><td>1</td></tr>
+    <tr><td>Bob <i hidden>E</i></td><td>5</td></tr></table>"""
+    text = read_bytes(tmp_path, markup, "a.html").text
+    assert text.split("\n\n") == [
+        "Seen.",
+        "never closed",
+        "Also seen.",
+        "Folded.",
+        "| Name, Age\n| Bob, Age: 5",
+    ]
+
+
 @pytest.mark.parametrize("unit", [b"<meta.charset=", b"<meta charset= ", b"<?xml encoding=\"'"])
 def test_declarations_without_end_take_no_time(tmp_path, unit):
     """bs4's own search for the encoding takes 38 s for the first of them."""
