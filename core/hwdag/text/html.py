@@ -13,6 +13,7 @@ from hwdag.text.content import COUNTED, Content, UnreadableError, decoded
 from hwdag.text.tables import table_lines
 
 if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
     from bs4.element import PageElement, Tag
 
 NOISE = frozenset(
@@ -68,12 +69,15 @@ def html_content(data: bytes) -> Content:
     if lost := len(markup) - len(page):
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
-    # blocks apart by a blank line, cells of a table by a tab
+    return Content(page_text(soup), " ".join(title.split()), notes)
+
+
+def page_text(soup: BeautifulSoup) -> str:
+    """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab."""
     lines = "".join(_pieces(soup)).split("\n")
     cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
     text = "\n".join("\t".join(line).strip() for line in cells)
-    text = re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
-    return Content(text, " ".join(title.split()), notes)
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
 
 
 def _before_unended(markup: str) -> str:
