@@ -98,6 +98,23 @@ def test_no_word_of_a_table_is_lost(rows):
         assert " ".join(cell.split()) in text
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "Umsatz 2023\n\nOrt;Betrag;Anteil\nKöln;1234,50;12,5\nBonn;99,95;3,1\n",
+            ["Umsatz 2023", "", "| Ort, Betrag, Anteil", "| Köln, Betrag: 1234,50, Anteil: 12,5"],
+        ),
+        ("1,5;2,5\n3,5;4,5", ["| 1,5, 2,5", "| 3,5, 4,5"]),
+        ("\ta\nx, y\t1, 2, 3", ["| x, y; a: 1, 2, 3"]),
+        ('a,b\n"x\ny; z",1', ["| a, b", "| x y; z, b: 1"]),
+        ("name\nAda\nBo", ["| name", "| Ada", "| Bo"]),
+    ],
+)
+def test_the_separator_is_what_most_lines_agree_on(text, lines):
+    assert separated_lines(text)[: len(lines)] == lines
+
+
 @given(st.text("a,;\"\t\n'|"))
 def test_any_text_has_rows(text):
     separated_lines(text)
