@@ -3,6 +3,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 import time
 import zipfile
@@ -362,6 +363,21 @@ def test_a_sheet_is_its_filled_rows(tmp_path):
     assert read_bytes(tmp_path, data, "a.xlsx").text == (
         "## Dogs\n\n| name, age\n| Rex, age: 3\n| a b, 0.5"
     )
+
+
+@pytest.mark.slow
+def test_a_formula_without_a_value_stands_for_it(tmp_path):
+    array = pytest.importorskip("openpyxl.worksheet.formula").ArrayFormula("C3", "=SUM(B2:B3)")
+    data = workbook(A1="name", B1="n", C1="sum", A2="Rex", B2=3, C2="=B2*2", A3="Tom", C3=array)
+    assert read_bytes(tmp_path, data, "a.xlsx").text == (
+        "## Dogs\n\n| name, n, sum\n| Rex, n: 3, sum: =B2*2\n| Tom, sum: =SUM(B2:B3)"
+    )
+    # as Excel stores what it has computed: a number, and an empty text
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as new:
+        for name in old.namelist():
+            part = old.read(name).replace(b'r="C3"', b'r="C3" t="str"')
+            new.writestr(name, re.sub(rb"(B2\*2</f>)<v ?(/>|></v>)", rb"\1<v>6</v>", part))
+    assert read(tmp_path / "b.xlsx").text.endswith("| Rex, n: 3, sum: 6\n| Tom")
 
 
 @pytest.mark.slow

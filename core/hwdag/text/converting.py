@@ -14,10 +14,11 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hwdag.text.characters import without_surrogates
@@ -28,6 +29,7 @@ from hwdag.text.tables import table_lines
 
 if TYPE_CHECKING:
     from bs4.element import Tag
+    from openpyxl.cell.read_only import ReadOnlyCell
     from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 CONVERTED_SUFFIXES = frozenset({".docx", ".pptx", ".xlsx", ".epub", ".ipynb"})
@@ -42,6 +44,10 @@ MEMORY_BYTES = 4 << 30  # of the process that parses a file
 UNPACKED_BYTES = 1 << 29  # of all members of a packed file together
 MOST_CHARACTERS = 1 << 27  # of a text
 
+# a formula, and no value or an empty one before its cell ends
+_NO_VALUE = re.compile(
+    rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\s[^<>]*/>)\s*(?:<(?:\w+:)?v\s*(?:/>|>\s*</)|</(?:\w+:)?c>)"
+)
 _TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours of what a notebook printed
 
 
@@ -193,16 +199,33 @@ def _workbook(data: bytes) -> tuple[str, str | None]:
     from openpyxl import load_workbook
 
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    sheets = (f"## {sheet.title}\n\n" + "\n".join(_rows_of(sheet)) for sheet in book.worksheets)
+    same: Iterable[ReadOnlyWorksheet | None] = repeat(None)
+    if _lacks_values(data):  # why not always: openpyxl gives either values or formulas
+        same = load_workbook(io.BytesIO(data), read_only=True).worksheets
+    sheets = (
+        f"## {sheet.title}\n\n" + "\n".join(_rows_of(sheet, formulas))
+        for sheet, formulas in zip(book.worksheets, same, strict=False)
+    )
     return "\n\n".join(sheets), book.properties.title
 
 
-def _rows_of(sheet: ReadOnlyWorksheet) -> Iterator[str]:
+def _lacks_values(data: bytes) -> bool:
+    """Whether a workbook has formulas whose values the program that wrote it did not store."""
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        parts = (name for name in packed.namelist() if "worksheets/" in name)
+        return any(_NO_VALUE.search(packed.read(name)) for name in parts)
+
+
+def _rows_of(sheet: ReadOnlyWorksheet, formulas: ReadOnlyWorksheet | None) -> Iterator[str]:
     """The tables of a sheet, which empty rows part; what stands alone in its row is no header."""
     sheet.reset_dimensions()  # why: the file may say that every row has 16,384 cells
+    beside: Iterable[Iterable[object]] = repeat(repeat(None))
+    if formulas:
+        formulas.reset_dimensions()
+        beside = formulas.iter_rows(values_only=True)
     table = list[list[str]]()
-    for row in sheet.iter_rows(values_only=True):
-        cells = ["" if cell is None else str(cell) for cell in row]
+    for row, same in zip(sheet.iter_rows(), beside, strict=False):
+        cells = list(map(_shown, row, same))
         while cells and not cells[-1].strip():
             cells.pop()
         filled = sum(map(bool, cells))
@@ -212,6 +235,15 @@ def _rows_of(sheet: ReadOnlyWorksheet) -> Iterator[str]:
             yield from table_lines(table or [cells])
             table = []
     yield from table_lines(table)
+
+
+def _shown(cell: ReadOnlyCell, formula: object) -> str:
+    """The value of a cell, or its formula where the program that wrote it stored no value."""
+    # why the type: a formula that gives an empty text has the type of a text
+    if cell.value is None and cell.data_type == "n":
+        text = getattr(formula, "text", formula)  # that of an array is an object
+        return text if isinstance(text, str) else ""
+    return "" if cell.value is None else str(cell.value)
 
 
 _READERS: dict[str, Callable[[bytes], tuple[str, str | None]]] = {
