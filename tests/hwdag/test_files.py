@@ -3,6 +3,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 import time
 import zipfile
@@ -164,6 +165,21 @@ def test_html_declares_its_encoding(tmp_path, head, encoding, lost):
     assert len(notes(document)) == lost
 
 
+def test_html_that_is_hidden_is_left_out(tmp_path):
+    markup = b"""<p>Seen.</p><div hidden>A<div>B</div></div><p style="color: red; DISPLAY : none">C</p>
+    <p hidden>never closed<p>Also seen.<div hidden="until-found">Folded.</div>
+    <table><tr><th>Name</th><th>Age</th></tr><tr hidden><td>D</td><td>1</td></tr>
+    <tr><td>Bob <i hidden>E</i></td><td>5</td></tr></table>"""
+    text = read_bytes(tmp_path, markup, "a.html").text
+    assert text.split("\n\n") == [
+        "Seen.",
+        "never closed",
+        "Also seen.",
+        "Folded.",
+        "| Name, Age\n| Bob, Age: 5",
+    ]
+
+
 @pytest.mark.parametrize("unit", [b"<meta.charset=", b"<meta charset= ", b"<?xml encoding=\"'"])
 def test_declarations_without_end_take_no_time(tmp_path, unit):
     """bs4's own search for the encoding takes 38 s for the first of them."""
@@ -254,31 +270,70 @@ DOCX = {
     "Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles' "
     "Target='styles.xml'/></Relationships>",
 }
-NOTEBOOK = {
-    "cells": [
-        {"cell_type": "markdown", "metadata": {}, "source": ["# Dogs\n", "They bark."]},
-        {"cell_type": "code", "metadata": {}, "source": ["print(1)"], "outputs": []},
-    ],
-    "metadata": {},
-    "nbformat": 4,
-    "nbformat_minor": 5,
-}
+
+
+def word(body):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        for name, text in DOCX.items():
+            packed.writestr(name, text.replace(BODY, body))
+    return buffer.getvalue()
 
 
 @pytest.mark.slow
-def test_office_files_and_notebooks_are_markdown(tmp_path):
+def test_office_files_keep_their_headings(tmp_path):
     pytest.importorskip("markitdown")
-    with zipfile.ZipFile(tmp_path / "a.docx", "w") as packed:
-        for name, text in DOCX.items():
-            packed.writestr(name, text)
-    (tmp_path / "b.ipynb").write_text(json.dumps(NOTEBOOK))
+    (tmp_path / "a.docx").write_bytes(word(BODY))
     (tmp_path / "c.xlsx").write_bytes(b"PK no package")
-    word, notebook, broken = read_documents([tmp_path])
-    assert (word.title, word.text) == ("Dogs", "# Dogs\n\nThey bark.")
-    assert notebook.title == "Dogs"
-    assert "They bark." in notebook.text
-    assert "print(1)" in notebook.text
+    document, broken = read_documents([tmp_path])
+    assert (document.title, document.text) == ("Dogs", "# Dogs\n\nThey bark.")
     assert "not a readable package" in broken.reason
+
+
+@pytest.mark.slow
+def test_a_word_document_is_read_as_it_looks(tmp_path):
+    pytest.importorskip("markitdown")
+
+    def cell(text, more=""):
+        text = f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+        return f"<w:tc><w:tcPr>{more}</w:tcPr>{text}</w:tc>"
+
+    rows = [
+        cell("Land") + cell("River") + cell("Length"),
+        cell("Norway", "<w:vMerge w:val='restart'/>") + cell("Glomma|Lågen") + cell("604 km"),
+        cell("", "<w:vMerge/>") + cell("Otra") + cell("245 km"),
+    ]
+    table = "".join(f"<w:tr>{row}</w:tr>" for row in rows)
+    prose = "<w:p><w:r><w:t>1. snake_case * and _more_</w:t></w:r></w:p>"
+    body = f"<w:body>{prose}<w:tbl>{table}</w:tbl></w:body>"
+    assert read_bytes(tmp_path, word(body), "a.docx").text.split("\n") == [
+        "1. snake_case * and _more_",
+        "",
+        "| Land, River, Length",
+        "| Norway, River: Glomma|Lågen, Length: 604 km",
+        "| Norway, River: Otra, Length: 245 km",
+    ]
+
+
+@pytest.mark.slow
+def test_a_notebook_keeps_what_its_cells_put_out(tmp_path):
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["\x1b[31mhi\x1b[0m\n", "there\n"]},
+        {"output_type": "execute_result", "data": {"text/plain": "42", "text/html": "<b>42</b>"}},
+        {"output_type": "display_data", "data": {"text/plain": "<Figure>", "image/png": "iVBO"}},
+        {"output_type": "error", "ename": "E", "evalue": "", "traceback": ["\x1b[31mE"]},
+    ]
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Dogs\n", "They bark."]},
+        {"cell_type": "code", "metadata": {}, "source": ["print(1)"], "outputs": outputs},
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    document = read_bytes(tmp_path, json.dumps(notebook).encode(), "b.ipynb")
+    assert document.title == "Dogs"
+    assert document.text == (
+        "# Dogs\nThey bark.\n\n```\nprint(1)\n```\n\n```\nhi\nthere\n```\n\n```\n42\n```"
+    )
+    assert "not a readable .ipynb" in read_bytes(tmp_path, b'{"cells": [', "c.ipynb").reason
 
 
 @pytest.mark.slow
@@ -308,6 +363,21 @@ def test_a_sheet_is_its_filled_rows(tmp_path):
     assert read_bytes(tmp_path, data, "a.xlsx").text == (
         "## Dogs\n\n| name, age\n| Rex, age: 3\n| a b, 0.5"
     )
+
+
+@pytest.mark.slow
+def test_a_formula_without_a_value_stands_for_it(tmp_path):
+    array = pytest.importorskip("openpyxl.worksheet.formula").ArrayFormula("C3", "=SUM(B2:B3)")
+    data = workbook(A1="name", B1="n", C1="sum", A2="Rex", B2=3, C2="=B2*2", A3="Tom", C3=array)
+    assert read_bytes(tmp_path, data, "a.xlsx").text == (
+        "## Dogs\n\n| name, n, sum\n| Rex, n: 3, sum: =B2*2\n| Tom, sum: =SUM(B2:B3)"
+    )
+    # as Excel stores what it has computed: a number, and an empty text
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as new:
+        for name in old.namelist():
+            part = old.read(name).replace(b'r="C3"', b'r="C3" t="str"')
+            new.writestr(name, re.sub(rb"(B2\*2</f>)<v ?(/>|></v>)", rb"\1<v>6</v>", part))
+    assert read(tmp_path / "b.xlsx").text.endswith("| Rex, n: 3, sum: 6\n| Tom")
 
 
 @pytest.mark.slow

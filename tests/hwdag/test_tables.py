@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hwdag.text.chunking import leaves
 from hwdag.text.files import read_documents
+from hwdag.text.html import html_content
 from hwdag.text.sentences import LONGEST_ROW, sentences
 from hwdag.text.tables import markdown_with_headers, separated_lines, table_lines
 from hwdag_lab.scripted import ScriptedLM
@@ -97,6 +98,23 @@ def test_no_word_of_a_table_is_lost(rows):
         assert " ".join(cell.split()) in text
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "Umsatz 2023\n\nOrt;Betrag;Anteil\nKöln;1234,50;12,5\nBonn;99,95;3,1\n",
+            ["Umsatz 2023", "", "| Ort, Betrag, Anteil", "| Köln, Betrag: 1234,50, Anteil: 12,5"],
+        ),
+        ("1,5;2,5\n3,5;4,5", ["| 1,5, 2,5", "| 3,5, 4,5"]),
+        ("\ta\nx, y\t1, 2, 3", ["| x, y; a: 1, 2, 3"]),
+        ('a,b\n"x\ny; z",1', ["| a, b", "| x y; z, b: 1"]),
+        ("name\nAda\nBo", ["| name", "| Ada", "| Bo"]),
+    ],
+)
+def test_the_separator_is_what_most_lines_agree_on(text, lines):
+    assert separated_lines(text)[: len(lines)] == lines
+
+
 @given(st.text("a,;\"\t\n'|"))
 def test_any_text_has_rows(text):
     separated_lines(text)
@@ -151,3 +169,48 @@ def test_cells_that_span_columns_name_them_all(tmp_path):
     )
     [document] = read_documents([tmp_path])
     assert document.text == "Staff\n\n| Town, 2022, 2022\n| Hamar, 2022: 54, 2022: 1"
+
+
+def html_text(markup):
+    return html_content(markup.encode()).text
+
+
+def test_cells_that_span_rows_stand_in_all_of_them():
+    markup = (
+        "<table><tr><th>Country</th><th>River</th><th>Length</th></tr><tr><td rowspan=2>Norway</td><td>Glomma</td>"
+        "<td rowspan=3>long</td></tr><tr><td>Otra</td></tr><tr></tr><tr><td>Sweden</td></tr></table>"
+    )
+    assert html_text(markup).split("\n") == [
+        "| Country, River, Length",
+        "| Norway, River: Glomma, Length: long",
+        "| Norway, River: Otra, Length: long",
+        "| Sweden",
+    ]
+
+
+def test_a_header_of_two_rows_names_with_both():
+    text = html_text(
+        "<table><tr><th colspan=3>Staff</th></tr>"
+        "<tr><th rowspan=2>Town</th><th colspan=2>2022</th></tr><tr><th>men</th><th>women</th></tr>"
+        "<tr><td>Hamar</td><td>54</td><td>1</td></tr><tr><td colspan=3>In all towns</td></tr></table>"
+    )
+    assert text.split("\n") == [
+        "| Staff",
+        "| Town, 2022 men, 2022 women",
+        "| Hamar, 2022 men: 54, 2022 women: 1",
+        "| In all towns",
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        f"<tr><th>{'x' * 200_000}</th>" + "<td rowspan=99 colspan=99>y</td>" * 2_000,
+        f"<tr><th>n</th><th>{'x' * 200_000}</th></tr>" + "<tr><td>y</td><td>z</td></tr>" * 5_000,
+        f"<tr><th>n</th><td rowspan=99 colspan=99>{'x' * 100_000}</td></tr>" + "<tr></tr>" * 99,
+    ],
+)
+def test_spans_and_long_names_do_not_make_a_page_gigabytes(rows):
+    began = time.process_time()
+    assert len(html_text(f"<table>{rows}</table>")) < 100 * len(rows)
+    assert time.process_time() - began < 20

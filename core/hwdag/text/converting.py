@@ -10,25 +10,30 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.content import Content, UnreadableError, said
-from hwdag.text.html import html_content
+from hwdag.text.html import html_content, page_text
 from hwdag.text.pdf import pdf_content
 from hwdag.text.tables import table_lines
 
 if TYPE_CHECKING:
+    from bs4.element import Tag
+    from openpyxl.cell.read_only import ReadOnlyCell
     from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 CONVERTED_SUFFIXES = frozenset({".docx", ".pptx", ".xlsx", ".epub", ".ipynb"})
-"""What the extra `documents` reads, by the packages markitdown and openpyxl."""
+"""Office files and books, which the extra `documents` reads, and notebooks."""
 
 PACKED_SUFFIXES = CONVERTED_SUFFIXES - {".ipynb"}
 
@@ -38,6 +43,12 @@ LAYOUT_SHARE = (
 MEMORY_BYTES = 4 << 30  # of the process that parses a file
 UNPACKED_BYTES = 1 << 29  # of all members of a packed file together
 MOST_CHARACTERS = 1 << 27  # of a text
+
+# a formula, and no value or an empty one before its cell ends
+_NO_VALUE = re.compile(
+    rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\s[^<>]*/>)\s*(?:<(?:\w+:)?v\s*(?:/>|>\s*</)|</(?:\w+:)?c>)"
+)
+_TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours of what a notebook printed
 
 
 def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
@@ -110,7 +121,7 @@ def _converted(data: bytes, suffix: str) -> Content:
         _check_packed(data)
     logging.disable()
     try:
-        text, title = (_workbook if suffix == ".xlsx" else _markdown)(data, suffix)
+        text, title = _READERS[suffix](data)
     except ImportError:
         raise UnreadableError(
             f"to read {suffix} install the extra: pip install 'hwdag[documents]'"
@@ -119,24 +130,68 @@ def _converted(data: bytes, suffix: str) -> Content:
         raise UnreadableError(f"not a readable {suffix} file: {said(error)}") from error
     text, odd = without_surrogates(text)
     notes = (f"{odd} characters that are not Unicode replaced",) if odd else ()
-    return Content(text.replace("\r\n", "\n").strip(), (title or "").strip(), notes)
+    title, _ = without_surrogates(title or "")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return Content(text.strip(), title.strip(), notes)
 
 
-def _markdown(data: bytes, suffix: str) -> tuple[str, str | None]:
+def _document(data: bytes) -> tuple[str, str | None]:
+    """A Word document as a page, whose headings and list items are marked as in Markdown."""
+    from bs4 import BeautifulSoup
+    from mammoth import convert_to_html, html
+    from markitdown.converter_utils.docx.pre_process import pre_process_docx
+
+    found = convert_to_html(
+        pre_process_docx(io.BytesIO(data)),  # the formulas as LaTeX
+        convert_image=lambda image: [html.text(image.alt_text or "")],
+    )
+    page = BeautifulSoup(found.value, "html.parser")
+    for level in range(1, 7):
+        for heading in page.find_all(f"h{level}"):
+            _begin(heading, "#" * level + " ")
+    for listed in page.find_all(["ol", "ul"]):
+        for number, item in enumerate(listed.find_all("li", recursive=False), 1):
+            _begin(item, f"{number}. " if listed.name == "ol" else "- ")
+    for table in page.find_all("table"):
+        if table.tr and not table.th:  # why: few documents mark the header of a table
+            for cell in table.tr.find_all("td", recursive=False):
+                cell.name = "th"
+    return page_text(page), None
+
+
+def _begin(tag: Tag, mark: str) -> None:
+    if (first := tag.find(string=True)) and not tag.find_parent("table"):
+        first.replace_with(mark + first)
+
+
+def _markdown(suffix: str, data: bytes) -> tuple[str, str | None]:
     from markitdown import StreamInfo, converters
 
-    # why: the class MarkItDown guesses, and a package that is no .docx gets read as any other zip
-    kinds = {
-        ".docx": converters.DocxConverter,
-        ".pptx": converters.PptxConverter,
-        ".epub": converters.EpubConverter,
-        ".ipynb": converters.IpynbConverter,
-    }
-    found = kinds[suffix]().convert(io.BytesIO(data), StreamInfo(extension=suffix))
+    # why not the class MarkItDown: it reads a package that is none of its kind as any other zip
+    kind = converters.PptxConverter if suffix == ".pptx" else converters.EpubConverter
+    unescaped = {"escape_asterisks": False, "escape_underscores": False}
+    found = kind().convert(io.BytesIO(data), StreamInfo(extension=suffix), **unescaped)
     return found.markdown, found.title
 
 
-def _workbook(data: bytes, _suffix: str) -> tuple[str, str | None]:
+def _notebook(data: bytes) -> tuple[str, str | None]:
+    """The cells of a notebook, code and what it printed as blocks of code."""
+    notebook = json.loads(data.decode("utf-8-sig"))
+    parts = list[str]()
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```\n{source}\n```")
+        for output in cell.get("outputs", []):
+            shown = output.get("data", {})
+            is_image = any(kind.startswith("image/") for kind in shown)
+            text = "".join(output.get("text", "" if is_image else shown.get("text/plain", "")))
+            if text := _TERMINAL.sub("", text).strip("\r\n"):
+                parts.append(f"```\n{text}\n```")
+    title = notebook.get("metadata", {}).get("title")
+    return "\n\n".join(parts), title if isinstance(title, str) else None
+
+
+def _workbook(data: bytes) -> tuple[str, str | None]:
     """Every sheet as a heading and the rows that are filled.
 
     Row by row, because markitdown fills the whole rectangle up to the farthest cell with "NaN".
@@ -144,16 +199,33 @@ def _workbook(data: bytes, _suffix: str) -> tuple[str, str | None]:
     from openpyxl import load_workbook
 
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    sheets = (f"## {sheet.title}\n\n" + "\n".join(_rows_of(sheet)) for sheet in book.worksheets)
+    same: Iterable[ReadOnlyWorksheet | None] = repeat(None)
+    if _lacks_values(data):  # why not always: openpyxl gives either values or formulas
+        same = load_workbook(io.BytesIO(data), read_only=True).worksheets
+    sheets = (
+        f"## {sheet.title}\n\n" + "\n".join(_rows_of(sheet, formulas))
+        for sheet, formulas in zip(book.worksheets, same, strict=False)
+    )
     return "\n\n".join(sheets), book.properties.title
 
 
-def _rows_of(sheet: ReadOnlyWorksheet) -> Iterator[str]:
+def _lacks_values(data: bytes) -> bool:
+    """Whether a workbook has formulas whose values the program that wrote it did not store."""
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        parts = (name for name in packed.namelist() if "worksheets/" in name)
+        return any(_NO_VALUE.search(packed.read(name)) for name in parts)
+
+
+def _rows_of(sheet: ReadOnlyWorksheet, formulas: ReadOnlyWorksheet | None) -> Iterator[str]:
     """The tables of a sheet, which empty rows part; what stands alone in its row is no header."""
     sheet.reset_dimensions()  # why: the file may say that every row has 16,384 cells
+    beside: Iterable[Iterable[object]] = repeat(repeat(None))
+    if formulas:
+        formulas.reset_dimensions()
+        beside = formulas.iter_rows(values_only=True)
     table = list[list[str]]()
-    for row in sheet.iter_rows(values_only=True):
-        cells = ["" if cell is None else str(cell) for cell in row]
+    for row, same in zip(sheet.iter_rows(), beside, strict=False):
+        cells = list(map(_shown, row, same))
         while cells and not cells[-1].strip():
             cells.pop()
         filled = sum(map(bool, cells))
@@ -163,6 +235,24 @@ def _rows_of(sheet: ReadOnlyWorksheet) -> Iterator[str]:
             yield from table_lines(table or [cells])
             table = []
     yield from table_lines(table)
+
+
+def _shown(cell: ReadOnlyCell, formula: object) -> str:
+    """The value of a cell, or its formula where the program that wrote it stored no value."""
+    # why the type: a formula that gives an empty text has the type of a text
+    if cell.value is None and cell.data_type == "n":
+        text = getattr(formula, "text", formula)  # that of an array is an object
+        return text if isinstance(text, str) else ""
+    return "" if cell.value is None else str(cell.value)
+
+
+_READERS: dict[str, Callable[[bytes], tuple[str, str | None]]] = {
+    ".docx": _document,
+    ".pptx": partial(_markdown, ".pptx"),
+    ".xlsx": _workbook,
+    ".epub": partial(_markdown, ".epub"),
+    ".ipynb": _notebook,
+}
 
 
 def _check_packed(data: bytes) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from itertools import chain, repeat, takewhile, zip_longest
+from typing import TYPE_CHECKING, NamedTuple
 
 from hwdag.text.content import COUNTED, Content, UnreadableError, decoded
 from hwdag.text.tables import table_lines
@@ -25,6 +26,12 @@ _BLOCK = re.compile(
     "|figure|footer|form|h[1-6]|header|hr|legend|li|main|ol|p|pre|section|summary|table|tr|ul"
 )
 """HTML elements that stand apart, by a blank line."""
+
+_OPEN_ENDED = frozenset({"li", "dt", "dd", "tr", "td", "th", "option"})
+"""HTML elements that end where the next of their kind begins."""
+
+MOST_SPANNED = 100
+"""How many times as long a table may be with its spans and the names of its columns."""
 
 # what looks like a character reference by number but is none, or is of an absurd length
 _NO_REFERENCE = re.compile("&#(?!(?:[0-9]{1,20}|[xX][0-9a-fA-F]{1,20})[^0-9a-fA-F])")
@@ -62,12 +69,15 @@ def html_content(data: bytes) -> Content:
     if lost := len(markup) - len(page):
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
-    # blocks apart by a blank line, cells of a table by a tab
+    return Content(page_text(soup), " ".join(title.split()), notes)
+
+
+def page_text(soup: BeautifulSoup) -> str:
+    """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab."""
     lines = "".join(_pieces(soup)).split("\n")
     cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
     text = "\n".join("\t".join(line).strip() for line in cells)
-    text = re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
-    return Content(text, " ".join(title.split()), notes)
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
 
 
 def _before_unended(markup: str) -> str:
@@ -94,15 +104,15 @@ def _declared_encoding(data: bytes) -> str:
     return name if is_usable else "utf-8"
 
 
-def _pieces(soup: BeautifulSoup) -> Iterator[str]:
+def _pieces(page: Tag) -> Iterator[str]:
     """Strings in reading order; a stack instead of recursion, as nesting may be deep."""
     from bs4.element import CData, NavigableString, Tag
 
-    stack: list[tuple[PageElement | str, bool]] = [(soup, False)]
+    stack: list[tuple[PageElement | str, bool]] = [(page, False)]
     while stack:
         node, is_verbatim = stack.pop()
         if isinstance(node, Tag):
-            if node.name in NOISE:
+            if node.name in NOISE or _is_hidden(node):
                 continue
             if node.name == "table" and (lines := _data_table(node)):
                 yield "\n\n" + "\n".join(lines) + "\n\n"
@@ -124,26 +134,111 @@ def _pieces(soup: BeautifulSoup) -> Iterator[str]:
             yield node
 
 
+def _is_hidden(tag: Tag) -> bool:
+    """Whether a browser shows nothing of an element, by what its tag says."""
+    # why not "until-found": such a section is folded, and opens where a word of it is looked for
+    is_shown = tag.get("hidden", "until-found") == "until-found"
+    if is_shown and "display:none" not in "".join(str(tag.get("style", "")).lower().split()):
+        return False
+    # why: the end of these may be left out, and then bs4 takes what follows into them
+    inner = {getattr(child, "name", None) or "" for child in tag.contents}
+    if tag.name == "p":
+        return not any(map(_BLOCK.fullmatch, inner))
+    return tag.name not in _OPEN_ENDED or tag.name not in inner
+
+
+class _Cell(NamedTuple):
+    text: str
+    is_name: bool
+    columns: int
+    rows: int
+
+
+_EMPTY = _Cell("", False, 1, 1)
+
+
 def _data_table(table: Tag) -> list[str]:
     """The rows of a table that has header cells; none of one that lays out a page."""
     # why: a table within a table, or without a header cell, is layout as a rule
     if table.find("table") or not table.find("th"):
         return []
-    rows = [row.find_all(["td", "th"], recursive=False) for row in table.find_all("tr")]
-    rows = [row for row in rows if row]
-    if sum(map(len, rows)) != len(table.find_all(["td", "th"])):
+    found = [(row, row.find_all(["td", "th"], recursive=False)) for row in table.find_all("tr")]
+    if sum(len(row) for _, row in found) != len(table.find_all(["td", "th"])):
         return []  # why: cells without a row or within another one, of tags that do not end
-    has_header = len(rows[0]) > 1 and all(
-        cell.name == "th" or not cell.text.strip() for cell in rows[0]
-    )
+    cells = [list(map(_cell, row)) for tag, row in found if not _is_hidden(tag)]
+    most = MOST_SPANNED * sum(len(cell.text) + 1 for row in cells for cell in row)
+    rows = _spread(cells, most)
+    if not rows:
+        return []
+    alone = list(takewhile(_is_alone, rows))  # a title within the table
+    heads = list(takewhile(_is_header, rows[len(alone) :]))
+    if len(alone) + len(heads) == len(rows):
+        heads = heads[:1]
+    body = rows[len(alone) + len(heads) :]
+    columns = zip_longest(*heads, fillvalue=_EMPTY)
+    names = [" ".join(dict.fromkeys(cell.text for cell in column)).strip() for column in columns]
+    named = (zip(row, names, strict=False) for row in body)
+    if sum(len(cell.text) + len(name) for row in named for cell, name in row) > most:
+        return []
     caption = table.find("caption")
-    above = [] if caption is None else [" ".join(caption.get_text(" ").split()), ""]
-    cells = ([text for cell in row for text in _spread(cell)] for row in rows)
-    return above + table_lines(cells, has_header=has_header)
+    above = [] if caption is None else [_one_line(caption), ""]
+    above += table_lines(map(_texts, alone), has_header=False)
+    return above + table_lines([names, *map(_texts, body)], has_header=bool(heads))
 
 
-def _spread(cell: Tag) -> list[str]:
-    """The text of a cell for every column that it spans."""
-    columns = str(cell.get("colspan", "1"))
-    number = int(columns) if columns.isascii() and columns.isdigit() and len(columns) < 3 else 1
-    return [cell.get_text(" ")] * max(1, number)
+def _cell(tag: Tag) -> _Cell:
+    return _Cell(_one_line(tag), tag.name == "th", _span(tag, "colspan"), _span(tag, "rowspan"))
+
+
+def _span(tag: Tag, name: str) -> int:
+    number = str(tag.get(name, "1"))
+    return max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 3 else 1
+
+
+def _one_line(tag: Tag) -> str:
+    return " ".join("".join(_pieces(tag)).split())
+
+
+def _spread(rows: Sequence[Sequence[_Cell]], most: int) -> list[list[_Cell]]:
+    """The cell at every place of a table, in all rows and columns that it spans.
+
+    Nothing where that takes more than `most` characters.
+    """
+    spread = list[list[_Cell]]()
+    above = dict[int, tuple[_Cell, int]]()  # by column, with the rows that are left of the span
+    for row in rows:
+        line, below = list[_Cell](), dict[int, tuple[_Cell, int]]()
+        own = chain.from_iterable(repeat(cell, cell.columns) for cell in row)
+        while True:
+            if len(line) in above:
+                cell, left = above.pop(len(line))
+            elif (cell := next(own, _EMPTY)) is _EMPTY and not above:
+                break
+            else:
+                left = cell.rows
+            if left > 1:
+                below[len(line)] = cell, left - 1
+            line.append(cell)
+            most -= len(cell.text) + 1
+            if most < 0:
+                return []
+        above = below
+        if row:
+            spread.append(line)
+    return spread
+
+
+def _is_alone(row: Sequence[_Cell]) -> bool:
+    """Whether one cell is the whole row."""
+    return all(cell is row[0] for cell in row)
+
+
+def _is_header(row: Sequence[_Cell]) -> bool:
+    """Whether a row has names in all its cells, not only in the first one."""
+    return any(cell.is_name and cell is not row[0] for cell in row) and all(
+        cell.is_name or not cell.text for cell in row
+    )
+
+
+def _texts(row: Sequence[_Cell]) -> list[str]:
+    return [cell.text for cell in (row[:1] if _is_alone(row) else row)]

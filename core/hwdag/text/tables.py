@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat, zip_longest
 
@@ -101,11 +102,18 @@ def is_rule(line: str) -> bool:
 
 
 def separated_lines(text: str) -> list[str]:
-    """Return the rows of a text with a separator, such as CSV, as `table_lines`; its lines if it has none."""
+    """Return the rows of a text with a separator, such as CSV, as `table_lines`; its lines if it has none.
+
+    What stands alone in its line above the table is its title.
+    """
     try:
-        return table_lines(csv.reader(text.splitlines(keepends=True), delimiter=_separator(text)))
+        rows = list(csv.reader(text.splitlines(keepends=True), delimiter=_separator(text)))
     except csv.Error:  # a cell beyond 128 KB, as an unpaired quotation mark makes it
         return text.split("\n")
+    start = next((i for i, row in enumerate(rows) if any(row[1:])), 0)
+    title = [line for row in rows[:start] if (line := _one_line(" ".join(row)))]
+    above = [*title, ""] if title else []
+    return above + table_lines(rows[start:])
 
 
 def _line(names: Row, row: Row, comma: str) -> str:
@@ -135,9 +143,12 @@ def _cells(line: str) -> list[str]:
 
 
 def _separator(text: str) -> str:
-    """The sign that the first lines have most often and equally often; a comma if none."""
-    head = text[:SNIFFED].splitlines()[:50]
-    counts = {sign: [line.count(sign) for line in head if line.strip()] for sign in "\t;,|"}
-    least = {sign: min(found, default=0) for sign, found in counts.items()}
-    best = max(least, key=lambda sign: least[sign])
-    return best if least[best] else ","
+    """The sign that parts most of the first lines into equally many cells; a comma if none does."""
+    head = text[:SNIFFED].splitlines(keepends=True)[:50]
+    agreeing = dict[str, int]()
+    # why in this order: where as many agree, commas may be those of numbers
+    for sign in "\t;|,":
+        widths = Counter(len(row) for row in csv.reader(head, delimiter=sign))
+        agreeing[sign] = max((n for width, n in widths.items() if width > 1), default=0)
+    best = max(agreeing, key=lambda sign: agreeing[sign])
+    return best if agreeing[best] else ","
