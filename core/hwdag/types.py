@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from hwdag.checks import whole
 from hwdag.errors import InputError
 from hwdag.page import framed, page
 
@@ -244,7 +243,8 @@ class Retrieval:
         context. If they were not read, the most similar one comes first, and the others in visiting order.
         Then come the nodes `beyond`, which `search(..., k=k)` adds by score after the walk.
         """
-        whole("k", k, 0)
+        if not isinstance(k, int) or k < 0:
+            raise InputError(f"k must be a whole number of at least 0, got {k!r}")
         visited = list(self.context)
         attention = sum(s.relevance or 0.0 for s in visited) or 1.0
         similarity = sum(s.similarity for s in visited) or 1.0
