@@ -711,10 +711,10 @@ class HWDAGIndex:
         **options: Any,
     ) -> Evidence:
         """Search with the models of the index; `options` are those of a `Query`."""
-        if not isinstance(question, str) or not question.strip():
-            raise InputError(
-                f"the question must be a text that is not blank, got {brief(question)}"
-            )
+        if not isinstance(question, str):
+            raise InputError(f"the question must be a text, got {brief(question)}")
+        if not question.strip():
+            raise InputError("the question is empty or only white space")
         if not isinstance(scope, Scope | None):
             raise InputError(f"scope must be a hwdag.Scope, got {brief(scope)}")
         question = without_surrogates(question)[0]

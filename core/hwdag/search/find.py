@@ -165,8 +165,8 @@ def _answerability(
     query: Query, steps: Sequence[Step], cosines: Floats, allowed: Mask | None
 ) -> float | None:
     """Probability that the steps hold an answer; None where it was not fitted."""
-    if not steps:
-        return 0.0  # a reader would make an answer up
+    if not steps:  # a reader would make an answer up
+        return None if query.interruption.stopped else 0.0
     fits = getattr(query.embedder, "fingerprint", None) == fitted()["embedder"]
     # why not with a history: a question that refers to others does not name what it is about
     if query.plan.rules.is_paper or query.history or not fits:
