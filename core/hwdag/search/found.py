@@ -114,6 +114,8 @@ def not_found(retrieval: Retrieval) -> str:
     written = (code for code, script in _SCRIPTS.items() if script.search(question))
     said = NOT_FOUND.get(next(written, language_of(question)), NOT_FOUND["en"])
     nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.context[:NEAREST]]
+    if not nearest:
+        said = re.split("(?<=[.。])", said)[0]
     return "\n- ".join([said, *nearest])
 
 
