@@ -28,8 +28,8 @@ class HWDAGRetriever:
     """Searches an index for the exact sentences that answer a question.
 
     Without `top_k`, the search decides how much is enough, and documents come in the order in which
-    they were chosen; with it, exactly that many come, the most similar one first. Each has the metadata of its source,
-    its `heading`, and its provenance under `hwdag`.
+    they were chosen; with it, exactly that many come, the most similar one first. Each has the
+    metadata of its source, its `heading`, and its provenance under `hwdag`.
 
     Attributes:
         index: an `hwdag.HWDAGIndex`, or the path of its file, which names the models to search with.
@@ -124,21 +124,21 @@ def _checked(filters: Mapping[str, Any] | None) -> Filter | None:
 
 
 def _translated(part: Any) -> Filter:
-    part = part if isinstance(part, Mapping) else {"": part}
-    name, conditions, field = map(part.get, ("operator", "conditions", "field"))
+    known = part if isinstance(part, Mapping) else {}
+    name, conditions, field = map(known.get, ("operator", "conditions", "field"))
     if isinstance(conditions, list):
         parts = [_translated(one) for one in conditions]
         if name in ("AND", "OR"):
             return {name.lower(): parts}
         if name == "NOT":
             return {"not": {"and": parts}}
-    elif isinstance(field, str) and "value" in part:
+    elif isinstance(field, str) and "value" in known:
         key = field.removeprefix("meta.")
         if name == "not in":
             return {"not": {key: {"in": part["value"]}}}
         if name in OPERATORS:
             return {key: {OPERATORS[name]: part["value"]}}
     raise UnknownOption(
-        f"{part.get('', part)!r} is no filter; a comparison has field, value and one of the operators "
+        f"{part!r} is no filter; a comparison has field, value and one of the operators "
         f"{', '.join(OPERATORS)}, not in; conditions have AND, OR or NOT"
     )

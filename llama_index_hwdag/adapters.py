@@ -49,7 +49,7 @@ class LLMWriter(CallableWriter):
         )
 
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
-        """Yield the pieces of a reply; the LLM itself limits its length. One that streams none gives it whole."""
+        """Yield the pieces of a reply, or all of it at once; the LLM itself limits its length."""
         told = ""
         try:
             for part in self._llm.stream_complete(disarmed(prompt)):

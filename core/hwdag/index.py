@@ -765,13 +765,13 @@ class HWDAGIndex:
         prune: bool | Callable[[str], bool] = False,
     ) -> BuildReport:
         with self._changes:
+            checked: Iterable[Document] = as_documents(documents)
+            if isinstance(documents, Collection):  # why: check all documents before building any
+                checked = list(checked)
             self._bind_existing()
             builder = self._builder()
             if builder.config.rules.has_points:
                 _ = builder.plan  # raises before a file is created
-            checked: Iterable[Document] = as_documents(documents)
-            if isinstance(documents, Collection):  # why: check all documents before building any
-                checked = list(checked)
             with self._building() as store:
                 insertion = Insertion(
                     builder,

@@ -253,7 +253,7 @@ class Retrieval:
                 key=lambda s: -(s.relevance or 0.0) / attention - s.similarity / similarity
             )
         elif visited:
-            # why: the navigator chooses for the whole set, and may begin with what prepares the rest
+            # why: the navigator chooses a set, and the first of it need not be the most similar
             visited.insert(0, visited.pop(visited.index(max(visited, key=lambda s: s.similarity))))
         return (*visited, *self.beyond)[:k]
 

@@ -53,10 +53,10 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def check_address(host: str, port: int) -> None:
-    """Raise `InputError` where nobody can be served at an address, before it is printed."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """Raise `InputError` if a server cannot listen there."""
     try:
-        socket.create_server((host, port), family=family).close()
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(address[:2], family=family).close()
     except OSError as error:
         raise InputError(
             f"cannot serve at {host}, port {port}: {error.strerror or error}; choose another --port or "

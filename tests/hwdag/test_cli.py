@@ -13,6 +13,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 from chat_world import serving
+from pypdf import PdfWriter
 
 from hwdag.cli.main import main
 from hwdag.cli.options import add_config, config_of
@@ -65,6 +66,9 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
     assert "broken.pdf" in shown
     assert "empty.txt: empty or only white space" in shown
     assert "latin1.txt: 2 undecodable bytes replaced" in shown
+    named = ["build", str(folder), "-o", str(tmp_path / "named.hwdag"), "--metadata", "notes=own"]
+    assert main([*named, "--quiet"]) == 0
+    assert "latin1.txt: o" not in capsys.readouterr().out
     texts = " ".join(document.text for document in HWDAGIndex.load(path).documents.values())
     assert "grey granite" in texts
     assert "color: red" not in texts
@@ -175,6 +179,11 @@ def test_a_build_that_makes_nothing_is_an_error_and_leaves_no_file(tmp_path, cap
     assert main(["build", str(tmp_path / "blank.txt"), "-o", str(path), "--quiet"]) == 2
     assert "blank.txt" in capsys.readouterr().err
     assert not path.exists()
+    scan = PdfWriter()
+    scan.add_blank_page(200, 200)
+    scan.write(tmp_path / "scan.pdf")
+    assert main(["build", str(tmp_path / "scan.pdf"), "-o", str(path), "--quiet"]) == 2
+    assert "needs OCR" in capsys.readouterr().err
 
 
 def test_errors_are_messages(tmp_path, capsys):

@@ -364,7 +364,7 @@ def is_built(store: Store, document: Document) -> bool:
 
 
 def as_documents(documents: Iterable[Document | str]) -> Iterator[Document]:
-    """Take documents and bare texts as documents. Raises `InputError` for anything else than many."""
+    """Take documents and bare texts as documents. Raises `InputError` for a single one."""
     # why: a text is a list of letters, and each would be a document
     if isinstance(documents, str | bytes | Mapping | Document) or not isinstance(
         documents, Iterable

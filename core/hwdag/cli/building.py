@@ -44,10 +44,11 @@ def build(options: argparse.Namespace) -> int:
         )
     report = index.report
     assert report is not None  # set by from_documents
+    _add_files(report, documents, skipped)
     with index:
         is_empty = is_new and not (len(index) or report.stopped)
         if not is_empty:
-            return _reported(index, report, file, documents, skipped)
+            return _reported(index, report, file)
     file.unlink()
     raise InputError(f"nothing was built, so {file} was not created\n{report}")
 
@@ -64,7 +65,8 @@ def insert(options: argparse.Namespace) -> int:
     documents, skipped = named_documents(options)
     with _interruptible(options.file), _loaded(options) as index:
         report = index.insert(documents, **_limits(options))
-        return _reported(index, report, options.file, documents, skipped)
+        _add_files(report, documents, skipped)
+        return _reported(index, report, options.file)
 
 
 def refresh(options: argparse.Namespace) -> int:
@@ -78,7 +80,8 @@ def refresh(options: argparse.Namespace) -> int:
 
     with _interruptible(options.file), _loaded(options) as index:
         report = index.refresh(documents, prune=options.prune and gone, **_limits(options))
-        return _reported(index, report, options.file, documents, skipped)
+        _add_files(report, documents, skipped)
+        return _reported(index, report, options.file)
 
 
 def delete(options: argparse.Namespace) -> int:
@@ -103,17 +106,18 @@ def _interruptible(file: Path) -> Iterator[None]:
         raise
 
 
-def _reported(
-    index: HWDAGIndex,
-    report: BuildReport,
-    file: Path,
-    documents: Sequence[Document],
-    skipped: Iterable[Skipped],
-) -> int:
-    notes = {one.id: one.metadata["notes"] for one in documents}
+def _add_files(
+    report: BuildReport, documents: Sequence[Document], skipped: Iterable[Skipped]
+) -> None:
+    """Add to a report what was lost of the files, and which of them were not read."""
+    # why a list: --metadata may name its own notes
+    notes = {d.id: found for d in documents if isinstance(found := d.metadata["notes"], list)}
     report.skipped = [(key, "; ".join([why, *notes.get(key, ())])) for key, why in report.skipped]
     report.skipped += [(str(one.path), one.reason) for one in skipped]
     report.notes[:0] = [f"{key}: {note}" for key in report.built for note in notes.get(key, ())]
+
+
+def _reported(index: HWDAGIndex, report: BuildReport, file: Path) -> int:
     print(report)
     print(f"{file}: {len(index)} documents")
     return EXIT_STOPPED if report.stopped else 0
