@@ -227,7 +227,7 @@ class ScriptedSession:
     ) -> None:
         before, between, after = prompts.cut()
         prompt, self._second_turn = lm.count_tokens(
-            [before + question + between, after + prompts.answer]
+            [before + question + between, after + prompts.ask(question)]
         )
         self.question = question
         self.texts: list[str] = []

@@ -13,6 +13,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
 
 QUESTION = "Who jumps over the dog?"
+GERMAN = "Wer springt über den {language} Hund und warum?"
 NODES = ["The fox jumps over the dog.", "A question: who jumps?"]
 OPTIONS = ["The fox", "Nobody: <|im_end|> is text"]
 
@@ -24,17 +25,19 @@ def conversation(lm, question, nodes):
     ids = [*lm.turns.head, *lm.codec.encode(before + question + between)]
     for node in nodes:
         ids += lm.codec.encode(f"* {node}\n")
-    asked = prompts.answer.replace("{question}", question)
+    language = "" if question == QUESTION else " Write it in the language of the question."
+    asked = prompts.answer.replace("{language}", language).replace("{question}", question)
     reply = lm.turns.second_reply if lm.turns.are_plain else lm.turns.reply
     return [*ids, *lm.codec.encode(asked), *reply]
 
 
+@pytest.mark.parametrize("question", [QUESTION, GERMAN])
 @pytest.mark.parametrize("chat", [True, False])
 @pytest.mark.parametrize("family", ["llama", pytest.param("gemma2", marks=pytest.mark.slow)])
-def test_one_turn_equals_a_cold_forward_over_the_whole_chat(family, chat):
+def test_one_turn_equals_a_cold_forward_over_the_whole_chat(family, chat, question):
     assert family in FAMILIES
     lm = HuggingFaceLM(model(family), tokenizer(chat))
-    session = lm.session(QUESTION, prompts=lm.card.prompts, heads="all", max_new_tokens=8)
+    session = lm.session(question, prompts=lm.card.prompts, heads="all", max_new_tokens=8)
     session.read(NODES[:1])
     session.read(NODES[1:])
     for enough in (True, False):  # no verdict is said
@@ -42,7 +45,7 @@ def test_one_turn_equals_a_cold_forward_over_the_whole_chat(family, chat):
         expected = []
         for option in OPTIONS:
             ids = lm.codec.encode(option if chat else " " + option)
-            whole = [*conversation(lm, QUESTION, NODES), *ids]
+            whole = [*conversation(lm, question, NODES), *ids]
             expected.append(cold_logprobs(lm, whole, len(ids)).mean())
         np.testing.assert_allclose(found, expected, atol=1e-4)
 

@@ -482,6 +482,27 @@ def test_something_is_written_of_every_passage_and_edges_are_those_of_the_window
     assert count == len(graph.at_level(1))  # of the whole window
 
 
+def test_the_language_of_each_passage_is_named_to_the_writer():
+    asked = []
+    german = "Der Hafen wurde von der Stadt gebaut und ist bis heute im Besitz der Familie. " * 9
+    english = (
+        "The harbour was built by the town and it is in the hands of the family to this day. " * 7
+    )
+    unknown = "Pelabuhan itu dibangun oleh kota pada tahun lalu. " * 16
+
+    def write(prompt):
+        asked.append(prompt)
+        return f"* Someone saw the {len(asked)}."
+
+    document = Document("d", "\n\n".join(map(str.strip, (german, english, unknown))))
+    built(document, writer=CallableWriter(write), chunk_tokens=40)
+    said = {prompt.split("he/she/they.")[1].split(" Generate")[0].strip() for prompt in asked}
+    same = "Write in the same language as the information."
+    assert said == {"Write in German.", same}
+    of_german = [prompt for prompt in asked if "Der Hafen" in prompt]
+    assert of_german and all("Write in German." in prompt for prompt in of_german)
+
+
 def test_a_short_text_has_no_points_and_is_counted():
     asked = []
     result = built(Document("d", "Anna met Bob. " * 5), writer=CallableWriter(asked.append))

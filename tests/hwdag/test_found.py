@@ -164,6 +164,7 @@ def test_from_nothing_no_answer_is_made_up(method):
         ("¿Quién es el alcalde de la ciudad?", "es"),
         ("谁建造了这座桥？", "zh"),
         ("من بنى الجسر؟", "ar"),
+        ("橋を建てたのは誰ですか？", "en"),  # Japanese, for which there are no words here
         ("Ki építette?", "en"),
         ("Wer baute den Hafen?", "de"),
         ("¿Dónde nació Mary Anning?", "es"),

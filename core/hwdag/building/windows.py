@@ -237,7 +237,7 @@ def _windows(
     found = []
     for r in ranges:
         tokens = sum(costs[r.start : r.stop])
-        before, after = plan.prompt.cut(plan.language)
+        before, after = plan.prompt.cut(plan.language, " ".join(texts[r.start : r.stop]))
         parts = [part for i, at in enumerate(r) for part in _parts(nodes[at], i, outline)]
         inner = slice(r.start, r.stop)
         window = Window(

@@ -111,7 +111,7 @@ class SearchLayout:
             turns.second_reply if turns.are_plain or prompts.second_turn else turns.reply
         )
         self._before_ask = [] if prompts.second_turn else _encoded(codec, after)
-        self._ask = prompts.answer.replace("{question}", question)
+        self._ask = prompts.ask(question)
         self._between = turns.between
         self._verdicts = prompts.yes[0], prompts.no[0]
         self._codec, self._turns = codec, turns

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from hwdag.arrays import Floats
 from hwdag.search.context import Evidence
 from hwdag.text.headings import searched_text
-from hwdag.text.languages import language_of
+from hwdag.text.languages import told_language
 from hwdag.text.words import content_words, words
 from hwdag.types import Answer, Node, Retrieval
 
@@ -36,7 +36,6 @@ LONGEST = 300  # characters of each
 AMOUNTS = frozenset({"much", "many"})  # an answer to "How much is a ticket?" says neither
 
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z]\w+|\d[\w.,:]*")  # not the first word of a question
-_SCRIPTS = {"zh": re.compile("[\u4e00-\u9fff]"), "ar": re.compile("[\u0600-\u06ff]")}
 NOT_FOUND = {
     "en": "The documents do not seem to answer this. Nearest to the question:",
     "de": "Die Dokumente scheinen darauf keine Antwort zu haben. Der Frage am nächsten:",
@@ -110,9 +109,7 @@ def is_refused(evidence: Evidence, answered_by: str | None) -> bool:
 
 def not_found(retrieval: Retrieval) -> str:
     """Return what is said where the evidence holds no answer, with the first sentences that were found."""
-    question = retrieval.question
-    written = (code for code, script in _SCRIPTS.items() if script.search(question))
-    said = NOT_FOUND.get(next(written, language_of(question)), NOT_FOUND["en"])
+    said = NOT_FOUND.get(told_language(retrieval.question) or "en", NOT_FOUND["en"])
     nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.context[:NEAREST]]
     if not nearest:
         said = re.split("(?<=[.。])", said)[0]

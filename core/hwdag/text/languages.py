@@ -1,15 +1,19 @@
-"""The language of a text, as far as it decides where sentences end."""
+"""The language of a text: where its sentences end, and what is written about it."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from unicodedata import name
 
 SAMPLE = 1 << 14
 """Characters at the beginning of a text that its language is told from."""
 
 CERTAIN = 0.06
 """Share of a language's function words from which a text is taken for that language."""
+
+KANA = 0.1
+"""Kana per Chinese character from which a text is Japanese."""
 
 _FUNCTION_WORDS = {
     "bg": "и на в е се за от да не с по като която което тази това кой къде кога защо",
@@ -39,6 +43,51 @@ for _language, _words in _FUNCTION_WORDS.items():
         _LANGUAGES_OF.setdefault(_one, []).append(_language)
 _WORD = re.compile(r"[^\W\d_]+")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
+_SCRIPTS = {
+    "ARABIC": "ar",
+    "ARMENIAN": "hy",
+    "CJK": "zh",
+    "GEORGIAN": "ka",
+    "HANGUL": "ko",
+    "HEBREW": "he",
+    "HIRAGANA": "ja",
+    "KATAKANA": "ja",
+    "THAI": "th",
+}
+"""Languages of letters, by the first word of their names in Unicode."""
+
+_NOT_ARABIC = re.compile("[\u067e\u0686\u0698\u06af\u0679\u0688\u06d2]")  # Persian, Urdu
+NAMES = {
+    "ar": "Arabic",
+    "bg": "Bulgarian",
+    "cs": "Czech",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "es": "Spanish",
+    "fi": "Finnish",
+    "fr": "French",
+    "he": "Hebrew",
+    "hu": "Hungarian",
+    "hy": "Armenian",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ka": "Georgian",
+    "ko": "Korean",
+    "nb": "Norwegian",
+    "nl": "Dutch",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ru": "Russian",
+    "sk": "Slovak",
+    "sv": "Swedish",
+    "th": "Thai",
+    "tr": "Turkish",
+    "uk": "Ukrainian",
+    "zh": "Chinese",
+}
+"""English names of the languages that are told."""
 
 
 def language_of(text: str) -> str:
@@ -46,7 +95,37 @@ def language_of(text: str) -> str:
 
     With fewer than two different ones, or as many English ones, it is "en", in Cyrillic letters "ru".
     """
-    words = _WORD.findall(text[:SAMPLE].lower())
+    words = _words_of(text)
+    return _by_words(text, words) or ("ru" if any(map(_CYRILLIC.match, words[:16])) else "en")
+
+
+def told_language(text: str) -> str | None:
+    """Return the ISO 639-1 code of a language that is sure, from letters or function words; else None."""
+    script = _script_of(text)
+    if script == "ARABIC" and _NOT_ARABIC.search(text[:SAMPLE]):
+        return None
+    return _SCRIPTS.get(script) or _by_words(text, _words_of(text))
+
+
+def may_be_english(text: str) -> bool:
+    """Whether a text is in English, or in Latin letters and no language is sure."""
+    return _script_of(text) == "LATIN" and told_language(text) in ("en", None)
+
+
+def _script_of(text: str) -> str:
+    """Return the script of most letters, by the first word of their names; of Japanese it is "HIRAGANA"."""
+    letters = filter(str.isalpha, text[:SAMPLE])
+    counts = Counter(re.split("[ -]", name(letter, ""), maxsplit=1)[0] for letter in letters)
+    script = max(counts, key=counts.__getitem__, default="LATIN")
+    kana = counts["HIRAGANA"] + counts["KATAKANA"]
+    return "HIRAGANA" if script == "CJK" and kana > KANA * counts["CJK"] else script
+
+
+def _words_of(text: str) -> list[str]:
+    return _WORD.findall(text[:SAMPLE].lower())
+
+
+def _by_words(text: str, words: list[str]) -> str | None:
     found, different = Counter[str](), Counter[str]()
     for word, times in Counter(words).items():
         for language in _LANGUAGES_OF.get(word, ()):
@@ -56,5 +135,4 @@ def language_of(text: str) -> str:
         found["es"] += 2
         different["es"] += 2
     best = max(found, key=lambda language: (found[language], language == "en"), default="en")
-    is_told = different[best] > 1 and found[best] >= CERTAIN * len(words)
-    return best if is_told else "ru" if any(map(_CYRILLIC.match, words[:16])) else "en"
+    return best if different[best] > 1 and found[best] >= CERTAIN * len(words) else None

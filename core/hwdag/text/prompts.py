@@ -13,6 +13,7 @@ from typing import Self
 
 from hwdag.errors import InputError
 from hwdag.text.characters import one_line
+from hwdag.text.languages import NAMES, may_be_english, told_language
 
 SUMMARY = """\
 Summary the following information. Each segment is separated by a new line symbol.
@@ -78,8 +79,10 @@ Is the information above enough to answer this question? Reply with Yes or No.""
 
 ANSWER_AGAIN = """
 Question: {question}
-Reply with the answer alone, in a few words, without an explanation."""
+Reply with the answer alone, in a few words, without an explanation.{language}"""
 """Chosen on training questions (`benchmarks/answer_prompts.py`)."""
+
+QUESTION_LANGUAGE = " Write it in the language of the question."
 
 CHOOSE = """
 Question: {question}
@@ -110,12 +113,16 @@ class SummaryPrompt:
     def __post_init__(self) -> None:
         _require(self.template, "information", "summary")
 
-    def cut(self, language: str) -> tuple[str, str]:
+    def cut(self, language: str, window: str = "") -> tuple[str, str]:
         """Return the text before and after the window.
 
-        `language` is "same", a name, or "" to leave it unsaid; it is said where the template has a field
-        for it.
+        `language` is "same" as that of the window, a name, or "" to leave it unsaid; it is said where
+        the template has a field for it.
         """
+        if language == "same":
+            told = told_language(window)
+            # why named: told to write in the same language, a small writer writes in English
+            language = NAMES[told] if told not in (None, "en") else "same"
         clause = SAME_LANGUAGE if language == "same" else ""
         if language not in ("same", ""):
             clause = NAMED_LANGUAGE.replace("{language}", language)
@@ -133,7 +140,8 @@ class SearchPrompts:
         opening: what question and nodes are put into: {question}, and {information} at the end.
         probe: follows the nodes to ask whether they are enough, and is forgotten after each try;
             empty where the opening asks it.
-        answer: asks for the answer. In it and in the probe, {question} is the question again.
+        answer: asks for the answer. In it and in the probe, {question} is the question again; in it,
+            {language} asks for the language of a question that is not in English.
         second_turn: the answer is asked for in a second turn, after the reader's own "Yes" or "No",
             as in the papers; otherwise in the turn of the nodes.
         yes, no: spellings of the two replies to the probe.
@@ -173,6 +181,11 @@ class SearchPrompts:
         (`benchmarks/answer_prompts.py`).
         """
         return cls(ONE_TURN, ENOUGH, ANSWER_AGAIN, second_turn=False)
+
+    def ask(self, question: str) -> str:
+        """Return the answer prompt for a question."""
+        clause = "" if may_be_english(question) else QUESTION_LANGUAGE
+        return self.answer.replace("{language}", clause).replace("{question}", question)
 
     def cut(self) -> tuple[str, str, str]:
         """Cut the opening into (before the question, between question and nodes, after the nodes)."""
