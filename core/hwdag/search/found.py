@@ -108,9 +108,9 @@ def is_refused(evidence: Evidence, answered_by: str | None) -> bool:
 
 
 def not_found(retrieval: Retrieval) -> str:
-    """Return what is said where the evidence holds no answer, with the first sentences that were found."""
+    """Return what is said where the evidence holds no answer, with the best of what was found."""
     said = NOT_FOUND.get(told_language(retrieval.question) or "en", NOT_FOUND["en"])
-    nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.context[:NEAREST]]
+    nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.best(NEAREST)]
     if not nearest:
         said = re.split("(?<=[.。])", said)[0]
     return "\n- ".join([said, *nearest])
