@@ -1,7 +1,7 @@
 """How well are questions about a person's own documents answered? By kind of question.
 
     python benchmarks/own_documents.py -o build/own_documents            # default options
-    python benchmarks/own_documents.py -o build/own_128 --budget 128
+    python benchmarks/own_documents.py -o build/own_reader --reader FOLDER --against build/own_documents
 
 A hundred questions over the twenty files of `examples/own_documents`, all in one index: letters,
 manuals, tables, a contract, a log, three languages beside English, and ten questions that the files do
@@ -27,6 +27,7 @@ from hwdag import HWDAGIndex, SearchConfig
 from hwdag.text.files import read_documents
 from hwdag.text.words import words
 from hwdag.types import Document
+from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.text_metrics import f1
 
 OWN = Path(__file__).parents[1] / "examples" / "own_documents"
@@ -39,20 +40,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the rows")
     parser.add_argument("--reader", help="a model's folder or name")
+    parser.add_argument("--method", default="auto", help="of the index")
     parser.add_argument("--budget", type=int, help="tokens of evidence")
     parser.add_argument("--limit", type=int, help="the first so many questions alone")
+    parser.add_argument("--against", type=Path, help="folder of other rows, to compare the F1 with")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "rows.jsonl"
     done = {row["id"] for row in rows_of(path)}
     left = [row for row in rows_of(OWN / "questions.jsonl") if row["id"] not in done]
     config = SearchConfig(token_budget=options.budget)
-    with HWDAGIndex.from_documents(documents(), reader=options.reader) as index:
+    built = HWDAGIndex.from_documents(documents(), method=options.method, reader=options.reader)
+    with built as index:
         for question in left[: options.limit]:
             row = asked(index, question, config)
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
     print(table(rows_of(path)))
+    if options.against:
+        print(difference(rows_of(path), rows_of(options.against / "rows.jsonl")))
 
 
 def documents() -> Iterator[Document]:
@@ -100,6 +106,13 @@ def table(rows: list[dict]) -> str:
         ]
         lines.append(f"| {kind} | {len(own)} | " + " | ".join(means) + " |")
     return "\n".join(lines)
+
+
+def difference(rows: list[dict], others: list[dict]) -> str:
+    """The F1 of rows minus that of others, over the questions of both that have an answer."""
+    before = {row["id"]: row["f1"] for row in others if "f1" in row}
+    paired = [row["f1"] - before[row["id"]] for row in rows if row["id"] in before]
+    return f"F1 minus the other: {bootstrap(paired)}, {len(paired)} questions"
 
 
 if __name__ == "__main__":

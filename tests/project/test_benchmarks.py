@@ -90,6 +90,10 @@ def test_answers_about_own_documents_stand_in_their_files(monkeypatch):
         else:
             assert row["answers"]
             assert set(words(row["evidence"])) <= set(words(texts[row["file"]])), row["id"]
+    rows = [{"id": "a", "f1": 0.9}, {"id": "b", "f1": 0.5}, {"id": "c"}, {"id": "d", "f1": 1.0}]
+    others = [{"id": "b", "f1": 0.5}, {"id": "a", "f1": 0.5}, {"id": "c"}]
+    said = benchmark.difference(rows, others)
+    assert said == "F1 minus the other: 0.20 [0.00, 0.40], 2 questions"
 
 
 def test_weights_of_signals_say_what_the_fitted_model_says(monkeypatch):
