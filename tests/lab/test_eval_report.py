@@ -202,6 +202,23 @@ def test_two_systems_of_one_run_are_compared(tmp_path, planted):
     assert [one.difference for one in across] == [one.difference for one in found]
 
 
+def test_a_row_that_reads_everything_is_compared_at_each_budget(tmp_path, planted):
+    scores = {20: 0.5, 40: 0.7, None: 0.3}
+    planted(
+        tmp_path,
+        lambda result, _: with_f1(result, scores[result.budget]),
+        plan=replace(PLAN, systems=("hwdag", "full-context")),
+    )
+
+    def differences(*systems):
+        found = compare([tmp_path], systems=systems, metrics=["f1"])
+        return [(one.budget, round(one.difference.mean, 6)) for one in found]
+
+    assert differences("hwdag", "full-context") == [(20, 0.2), (40, 0.4)]
+    assert differences("full-context", "hwdag") == [(20, -0.2), (40, -0.4)]
+    assert differences("full-context", "full-context") == [(None, 0.0)]
+
+
 def test_comparisons_without_sense_are_told(tmp_path, planted):
     a = planted(tmp_path / "a", by_table)
     other = [replace(record, id=f"other {record.id}") for record in world.records(8)]

@@ -111,8 +111,12 @@ def _compared(
         grouped(run[side.system], lambda result: (result.dataset, result.budget))
         for run, side in ((ours, a), (theirs, b))
     )
-    for key in sorted(mine.keys() & other.keys(), key=lambda k: (k[0], k[1] or math.inf)):
-        had = [{m for result in side[key] for m in result.metrics} for side in (mine, other)]
+    for key in sorted(mine.keys() | other.keys(), key=lambda k: (k[0], k[1] or math.inf)):
+        # why: a system that reads everything has no budget, and is compared at each of the other's
+        mine_there, other_there = (
+            side.get(key) or side.get((key[0], None)) or () for side in (mine, other)
+        )
+        had = [{m for result in side for m in result.metrics} for side in (mine_there, other_there)]
         for metric in metrics or headlines(had[0] & had[1]):
-            if difference := gain(mine[key], other[key], metric):
+            if difference := gain(mine_there, other_there, metric):
                 yield Comparison(*key, metric, a, b, difference)
