@@ -120,9 +120,9 @@ class SummaryPrompt:
         the template has a field for it.
         """
         if language == "same":
-            told = told_language(window)
-            # why named: told to write in the same language, a small writer writes in English
-            language = NAMES[told] if told not in (None, "en") else "same"
+            # why: asked to write in the same language, a small writer mostly writes in English
+            told = told_language(window) or "en"
+            language = "same" if told == "en" else NAMES[told]
         clause = SAME_LANGUAGE if language == "same" else ""
         if language not in ("same", ""):
             clause = NAMED_LANGUAGE.replace("{language}", language)

@@ -113,10 +113,8 @@ def _compared(
     )
     for key in sorted(mine.keys() | other.keys(), key=lambda k: (k[0], k[1] or math.inf)):
         # why: a system that reads everything has no budget, and is compared at each of the other's
-        mine_there, other_there = (
-            side.get(key) or side.get((key[0], None)) or () for side in (mine, other)
-        )
-        had = [{m for result in side for m in result.metrics} for side in (mine_there, other_there)]
+        one, two = (side.get(key) or side.get((key[0], None)) or () for side in (mine, other))
+        had = [{m for result in side for m in result.metrics} for side in (one, two)]
         for metric in metrics or headlines(had[0] & had[1]):
-            if difference := gain(mine_there, other_there, metric):
+            if difference := gain(one, two, metric):
                 yield Comparison(*key, metric, a, b, difference)
