@@ -13,7 +13,8 @@ over a pool. In every second one there is no answer: the gold paragraphs are tak
 is one about other documents, or the data say so (Qasper). Rows are kept in the folder that HWDAG_FOUND
 names, ~/.cache/hwdag-found, with everything that is known of an answer. `--short` asks questions that
 have an answer over two to six paragraphs beside the gold ones, from 256 and from 512 tokens; nothing is
-fitted to these rows.
+fitted to these rows. `--reader FOLDER` asks another reader, with a folder there for its rows, and
+reports it by what was fitted to the default one.
 
 Evidence *holds* an answer if it has the answer's words, or touches every gold paragraph. An answer is
 *right* if its F1 is at least 0.5, or one of the right answers stands in it.
@@ -42,12 +43,12 @@ from sklearn.preprocessing import StandardScaler
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder
-from hwdag.lm.default import DEFAULT_MODEL
+from hwdag.lm.default import DEFAULT_MODEL, default_reader
+from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
 from hwdag.search.context import by_section
 from hwdag.search.found import (
     COEFFICIENTS,
-    LEAST_LIKELIHOOD,
     Nearness,
     answer_signals,
     evidence_signals,
@@ -111,53 +112,71 @@ def main() -> None:
         "--short", action="store_true", help="over short collections, for `budgets`"
     )
     parser.add_argument("--pool", type=int, help="records of each set in one pool of documents")
+    parser.add_argument("--reader", help="hub name or path (default: the embedded model)")
     options = parser.parse_args()
+    folder = CACHE / Path(options.reader).name if options.reader else CACHE
     if options.step == "rows":
-        CACHE.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         remember(default_embedder())
+        file = Rows(folder / f"{options.split}.jsonl", options.reader)
         if options.pool:
-            write_pool(options.split, options.limit, options.pool)
+            write_pool(options.split, file, options.limit, options.pool)
         else:
-            write_rows(options.split, options.limit, options.skip, options.short)
+            write_rows(options.split, file, options.limit, options.skip, options.short)
     elif options.step == "fit":
-        fit([row for row in rows_of("train") if ":short:" not in row["id"]])
+        fit([row for row in rows_of(CACHE / "train.jsonl") if ":short:" not in row["id"]])
+    elif options.step == "budgets":
+        print(budgets(rows_of(folder / "train.jsonl")))
     else:
-        print(budgets(rows_of("train")) if options.step == "budgets" else report(rows_of("dev")))
+        print(report(rows_of(folder / "dev.jsonl"), is_default=options.reader is None))
 
 
-def write_rows(split: str, limit: int, skip: int, short: bool) -> None:
+class Rows:
+    """The finished rows of a split in a file, and the reader that answers for more."""
+
+    def __init__(self, path: Path, reader: str | None) -> None:
+        self.path = path
+        self.reader = HuggingFaceLM.from_pretrained(reader) if reader else default_reader()
+        self._done = {row["id"] for row in rows_of(path)}
+
+    def lacks(self, case: Case) -> bool:
+        """Whether a budget of a case was not asked yet."""
+        return any(f"{case.id}:{budget}" not in self._done for budget in case.budgets)
+
+    def write(self, index: HWDAGIndex, case: Case) -> None:
+        """Append the rows of a case that are not there yet."""
+        for budget in case.budgets:
+            if (name := f"{case.id}:{budget}") not in self._done:
+                row = {"id": name, **answered(index, case, budget)}
+                with self.path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                self._done.add(name)  # a pool draws some questions more than once
+
+
+def write_rows(split: str, rows: Rows, limit: int, skip: int, short: bool) -> None:
     """Ask the questions of a split, the sets in turn, and append a row for each budget."""
-    done = {row["id"] for row in rows_of(split)}
-    streams = [cases(split, name, limit, skip, short) for name in SETS[split]]
-    for case in in_turn(streams):
-        if any(f"{case.id}:{budget}" not in done for budget in case.budgets):
-            with HWDAGIndex.from_documents(case.documents, method="evidence") as index:
-                write(split, index, case, done)
+    for case in in_turn([cases(split, name, limit, skip, short) for name in SETS[split]]):
+        if rows.lacks(case):
+            with HWDAGIndex.from_documents(
+                case.documents, reader=rows.reader, method="evidence"
+            ) as index:
+                rows.write(index, case)
 
 
-def write_pool(split: str, limit: int, size: int) -> None:
+def write_pool(split: str, rows: Rows, limit: int, size: int) -> None:
     """The same over one pool, about records of it and others."""
-    done = {row["id"] for row in rows_of(split)}
     chosen = [shuffled(split, name, 11) for name in SETS[split]]
     documents = {d.id: d for rs in chosen for r in rs[:size] for d in documents_of(r, None)}
-    with HWDAGIndex.from_documents(documents.values(), method="evidence") as index:
+    with HWDAGIndex.from_documents(
+        documents.values(), reader=rows.reader, method="evidence"
+    ) as index:
         for case in in_turn([pool_cases(split, rs, size, [*documents], limit) for rs in chosen]):
-            write(split, index, case, done)
+            rows.write(index, case)
 
 
-def write(split: str, index: HWDAGIndex, case: Case, done: set[str]) -> None:
-    """Append the rows of a case that are not there yet."""
-    for budget in case.budgets:
-        if (name := f"{case.id}:{budget}") not in done:
-            row = {"id": name, **answered(index, case, budget)}
-            with (CACHE / f"{split}.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            done.add(name)  # a pool draws some questions more than once
-
-
-def rows_of(split: str) -> list[dict]:
-    """The finished rows of a split; a line that a killed run left half written ends them."""
-    path, rows = CACHE / f"{split}.jsonl", []
+def rows_of(path: Path) -> list[dict]:
+    """The finished rows of a file; a line that a killed run left half written ends them."""
+    rows: list[dict] = []
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         try:
             rows.append(json.loads(line))
@@ -352,8 +371,7 @@ def read_of(row: dict) -> dict[str, float]:
 
 def answer_of(row: dict, likely: float) -> dict[str, float]:
     """Signals of the answer."""
-    likelihood = max(row["likelihood"] or 0.0, LEAST_LIKELIHOOD)
-    return answer_signals(likely, row["text"]) | {"likelihood": likelihood}
+    return answer_signals(likely, row["text"], row["likelihood"] or 0.0)
 
 
 def fit(rows: list[dict]) -> None:
@@ -402,8 +420,8 @@ def fitted(
     return {"intercept": round(float(intercept), 4), "weights": found}, unseen
 
 
-def report(rows: list[dict]) -> str:
-    """The tables of the dev rows, by what the package says of them."""
+def report(rows: list[dict], *, is_default: bool) -> str:
+    """The tables of the dev rows, by what the package says of them; p_yes is used of the default reader."""
     fitted = json.loads(COEFFICIENTS.read_text("utf-8"))
 
     def said(name: str, signals: dict[str, float]) -> float:
@@ -414,7 +432,8 @@ def report(rows: list[dict]) -> str:
     held, right = (np.array([f(row) for row in rows]) for f in (holds, is_right))
     bare = np.array([said("evidence", evidence_of(row)) for row in rows])
     read = np.array([said("evidence and p_yes", read_of(row)) for row in rows])
-    sure = [said("answer", answer_of(row, p)) for row, p in zip(rows, read, strict=True)]
+    likely = read if is_default else bare
+    sure = [said("answer", answer_of(row, p)) for row, p in zip(rows, likely, strict=True)]
     likelihood = np.exp([row["likelihood"] or 0.0 for row in rows])
     lines = [
         f"{len(rows)} questions; {held.mean():.2f} hold an answer, {right.mean():.2f} are right",
@@ -424,7 +443,8 @@ def report(rows: list[dict]) -> str:
         line("the evidence holds an answer", "evidence", held, bare),
         line("the evidence holds an answer", "evidence, p_yes", held, read),
         line("the answer is right", "likelihood alone", right, likelihood),
-        line("the answer is right", "evidence, p_yes, likelihood", right, np.array(sure)),
+        line("the answer is right", "answerability alone", right, likely),
+        line("the answer is right", "answerability, likelihood, length", right, np.array(sure)),
         "",
         "| confidence | n | mean | right |",
         "| :--- | ---: | ---: | ---: |",

@@ -16,6 +16,7 @@ from hwdag.search.found import (
     answerability,
     evidence_signals,
     fitted,
+    judged,
     logit,
     not_found,
 )
@@ -101,13 +102,23 @@ def test_an_answer_that_is_there_is_the_readers():
     answer = stream.answer
     assert answer.found
     assert pieces.strip() == answer.text == answer.reply
-    signals = answer_signals(answer.retrieval.answerability, answer.reply)
-    signals["likelihood"] = answer.likelihood
+    signals = answer_signals(answer.retrieval.answerability, answer.reply, answer.likelihood)
     model = fitted()["answer"]
     assert signals.keys() == model["weights"].keys()
     total = model["intercept"] + sum(model["weights"][name] * signals[name] for name in signals)
     assert answer.confidence == pytest.approx(1 / (1 + math.exp(-total)))
     assert answer.confidence == town().answer(ASKED).confidence
+
+
+@pytest.mark.model
+def test_the_likelihood_of_any_reader_counts_and_its_p_yes_does_not():
+    index = HWDAGIndex.from_documents(TOWN, method="evidence", reader=ScriptedLM())
+    answer = index.answer(ASKED)
+    assert answer.retrieval.p_yes is not None
+    assert answer.retrieval.answerability == index.search(ASKED).answerability
+    sure = judged(replace(answer, likelihood=-0.1))
+    unsure = judged(replace(answer, likelihood=-2.0))
+    assert sure.confidence > unsure.confidence
 
 
 @pytest.mark.model
@@ -177,3 +188,10 @@ def test_it_is_said_in_the_language_of_the_question(question, language):
     assert not_found(retrieval).startswith(NOT_FOUND[language])
     alone = not_found(replace(retrieval, steps=()))
     assert alone and NOT_FOUND[language].startswith(alone) and ":" not in alone
+
+
+def test_what_is_nearest_is_shown_without_the_marks_of_headings():
+    first, *others = town().search(ASKED).steps
+    headed = replace(first, node=replace(first.node, text="## Towers\n\nThey are tall."))
+    said = not_found(replace(town().search(ASKED), steps=(headed, *others)))
+    assert "- Towers They are tall." in said and "#" not in said

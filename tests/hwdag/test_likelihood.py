@@ -134,7 +134,7 @@ def test_options_are_listed_both_ways_round_and_averaged():
             return getattr(session, name)
 
     index = HWDAGIndex.from_documents(["The fox."], reader=ScriptedLM(), embedder="hashing-64")
-    found = Evidence(index.search("Who jumps?"), Biased(), True, [], read_by="scripted")
+    found = Evidence(index.search("Who jumps?"), Biased(), True, [])
     options = ["the hen", "fox", "a cat"]
     chances = AnswerStream(found).choose(options)
     raw = session.likelihoods(options, enough=True) + np.array([2.5, 0, 2.5])

@@ -121,12 +121,12 @@ class AnswerStream:
             source.notes,
             answerer_tokens=source.tokens,
         )
-        return judged(answer, self._found)
+        return judged(answer)
 
     def _decoded(self) -> Iterator[str]:
         self._has_started = True
         pieces = iter(self._source)
-        if is_hidden := is_refused(self._found, self._source.name):
+        if is_hidden := is_refused(self.retrieval, self._source.name):
             yield not_found(self.retrieval)
         while not self._interruption.stopped:
             began = time.perf_counter()

@@ -42,7 +42,6 @@ class Evidence:
         says_yes: the reader's last word on whether it has enough; True where it was not asked.
         shown: ordinals of steps with their texts as they were read, in the order of the cache.
         spent: cost of the search outside of the session.
-        read_by: name of the reader.
     """
 
     retrieval: Retrieval
@@ -50,7 +49,6 @@ class Evidence:
     says_yes: bool
     shown: Sequence[tuple[int, str]]
     spent: Usage = field(default_factory=Usage)
-    read_by: str = ""
 
 
 class Budget:

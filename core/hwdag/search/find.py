@@ -126,7 +126,7 @@ def find(
         (*unread[: max(0, wanted)], *rest),
         answerability=_answerability(query, context, similarity.first, allowed),
     )
-    return Evidence(retrieval, session, progress.says_yes, shown, read_by=query.reader.name)
+    return Evidence(retrieval, session, progress.says_yes, shown)
 
 
 def _read(

@@ -6,7 +6,7 @@ words of the question that the evidence has, and from p_yes where the default re
 confidence in an answer is told from answerability, the likelihood of the answer and its length.
 
 They hold for the default embedder, whose cosines they were fitted to: with another one both are None.
-Of another reader, or an answerer, neither p_yes nor likelihood is used.
+The p_yes of another reader is not used, since it adds nothing; its likelihood is. An answerer has neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hwdag.arrays import Floats
-from hwdag.search.context import Evidence
 from hwdag.text.headings import searched_text
 from hwdag.text.languages import told_language
 from hwdag.text.words import content_words, words
@@ -80,37 +79,35 @@ def answerability(
     return _probability("evidence and p_yes", signals | {"p_yes": logit(p_yes)})
 
 
-def judged(answer: Answer, evidence: Evidence) -> Answer:
+def judged(answer: Answer) -> Answer:
     """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
 
     Where the evidence holds no answer, `not_found` takes the place of a reader's text.
     """
-    likely = answer.retrieval.answerability
+    sure = likely = answer.retrieval.answerability
     if likely is None:
         return replace(answer, reply=answer.text)
-    of_default = answer.answered_by is None and evidence.read_by == fitted()["reader"]
-    signals = answer_signals(likely, answer.text)
-    if of_default and answer.likelihood is not None:
-        signals["likelihood"] = max(answer.likelihood, LEAST_LIKELIHOOD)
+    if answer.likelihood is not None:
+        signals = answer_signals(likely, answer.text, answer.likelihood)
         sure = _probability("answer", signals)
-    else:
-        sure = likely
-    text = not_found(answer.retrieval) if is_refused(evidence, answer.answered_by) else answer.text
+    retrieval = answer.retrieval
+    text = not_found(retrieval) if is_refused(retrieval, answer.answered_by) else answer.text
     return replace(
         answer, text=text, reply=answer.text, confidence=sure, found=likely >= fitted()["threshold"]
     )
 
 
-def is_refused(evidence: Evidence, answered_by: str | None) -> bool:
+def is_refused(retrieval: Retrieval, answered_by: str | None) -> bool:
     """Whether an answer gives way to `not_found`: only a reader's, since an answerer is told to say so."""
-    likely = evidence.retrieval.answerability
+    likely = retrieval.answerability
     return answered_by is None and likely is not None and likely < fitted()["threshold"]
 
 
 def not_found(retrieval: Retrieval) -> str:
     """Return what is said where the evidence holds no answer, with the best of what was found."""
     said = NOT_FOUND.get(told_language(retrieval.question) or "en", NOT_FOUND["en"])
-    nearest = [" ".join(step.node.text.split())[:LONGEST] for step in retrieval.best(NEAREST)]
+    texts = (step.node.text.lstrip("#").split() for step in retrieval.best(NEAREST))
+    nearest = [" ".join(text)[:LONGEST] for text in texts]
     if not nearest:
         said = re.split("(?<=[.。])", said)[0]
     return "\n- ".join([said, *nearest])
@@ -129,9 +126,13 @@ def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) ->
     }
 
 
-def answer_signals(likely: float, reply: str) -> dict[str, float]:
-    """What is known of an answer, beside its likelihood."""
-    return {"answerability": logit(likely), "words": math.log1p(len(words(reply)))}
+def answer_signals(likely: float, reply: str, likelihood: float) -> dict[str, float]:
+    """What is known of an answer of a reader."""
+    return {
+        "answerability": logit(likely),
+        "words": math.log1p(len(words(reply))),
+        "likelihood": max(likelihood, LEAST_LIKELIHOOD),
+    }
 
 
 def logit(probability: float) -> float:
