@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from hwdag.checks import whole
 
@@ -27,3 +28,11 @@ class ServerConfig:
     def __post_init__(self) -> None:
         whole("max_upload_bytes", self.max_upload_bytes, 1)
         whole("max_questions", self.max_questions, 1)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

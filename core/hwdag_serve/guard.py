@@ -17,12 +17,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hwdag_serve.config import is_loopback
+
 OPEN_PATHS = ("/", "/page.js", "/page.css", "/health")
 """The empty page, and whether the server runs. They hold no document, question or figure."""
 
 OTHER_SITES = ("cross-site", "same-site")  # "same-site" is another port of this machine, too
-
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -85,7 +85,7 @@ class Guard:
             return failure(403, "a page of another site may not use this server")
         if token is None:
             name = _parsed(f"//{host}").hostname
-            if name not in LOOPBACK_NAMES:
+            if not is_loopback(name or ""):
                 return failure(403, f"this server answers to localhost only, not to {name!r}")
         elif path not in OPEN_PATHS:
             said = headers.get("authorization", "")

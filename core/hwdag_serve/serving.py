@@ -8,7 +8,6 @@ import secrets
 import socket
 import sys
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import Any
 
 from hwdag.cli.asking import search_config
@@ -18,6 +17,7 @@ from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.store.sqlite import check_folder, holds_something
+from hwdag_serve.config import is_loopback
 
 TOKEN = "HWDAG_TOKEN"  # an environment variable: other users can read a command line
 
@@ -72,14 +72,6 @@ def token_for(host: str) -> str | None:
     if len(token) < 16:
         raise InputError(f"{TOKEN} has {len(token)} characters; use at least 16, or unset it")
     return token
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _opened(options: argparse.Namespace) -> HWDAGIndex:

@@ -78,6 +78,15 @@ def test_replies_take_as_long_as_the_batches_that_they_are_written_in():
     assert one.seconds == same.seconds > 0
 
 
+def test_a_reader_is_not_timed_where_the_time_of_its_writer_is_unknown(monkeypatch):
+    timed = []
+    monkeypatch.setattr(Clocked, "speed", lambda lm: timed.append(lm) or Speed(0.0, 1.0))
+    models = {"reader": Clocked(1), "embedder": HashingEmbedder(), "config": CONFIG}
+    found = HWDAGIndex(writer=lambda prompt: "* Some point.", **models).estimate(DOCUMENTS[:1])
+    assert (found.seconds, timed) == (None, [])
+    assert found.calls > 0
+
+
 def test_short_documents_share_their_batches():
     short = random_documents(5, documents=6, sentences=9)
     index = HWDAGIndex(reader=Clocked(16), embedder=HashingEmbedder(), config=CONFIG)

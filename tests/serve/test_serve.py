@@ -23,7 +23,8 @@ from hwdag.cli.main import main, parser
 from hwdag.errors import InputError, ModelBusy
 from hwdag.trace.bars import Silent
 from hwdag_serve.application import ServerConfig, application, safe_name
-from hwdag_serve.serving import is_loopback, others, token_for
+from hwdag_serve.config import is_loopback
+from hwdag_serve.serving import others, token_for
 from hwdag_serve.systems import Systems
 
 WORLD = Path(__file__).parents[1] / "serve_world.py"
@@ -199,7 +200,7 @@ def test_a_token_opens_everything_and_without_it_only_the_empty_page_is_there(se
 
 def test_without_a_token_only_this_machine_asks_and_no_page_of_another_site(served, client):
     assert client.get("/api/state", headers={"Host": "evil.example"}).status_code == 403
-    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000"):
+    for host in ("localhost:8000", "127.0.0.1", "127.0.0.2:80", "[::1]:8000"):
         assert client.get("/health", headers={"Host": host}).status_code == 200
     assert client.get("/health", headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.get("/health", headers={"Origin": "http://localhost"}).status_code == 200

@@ -65,17 +65,15 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
                 first.written.extend(level.written)
                 first.replayed.extend(level.replayed)
     levels = [first, *above]
-    written = [call for level in levels for call in level.written]
-    replayed = [call for level in levels for call in level.replayed]
     reader = builder.reader
     writer: object = builder.writer  # often the reader itself
-    seconds: float | None = 0.0
+    replayed = [call for level in levels for call in level.replayed]
+    written = [call for level in levels for call in level.written if writer is not None]
+    seconds: float | None = None
     tflops = 0.0
     if replayed and isinstance(reader, Timed):
-        speed = reader.speed()
-        tflops += sum(reader.tflops(call.tokens, 0, logit_rows=0) for call in replayed)
-        seconds = sum(call.tokens for call in replayed) * speed.read
-        if writer is reader:
+        tflops = sum(reader.tflops(call.tokens, 0, logit_rows=0) for call in replayed)
+        if writer is None or writer is reader:
             tflops += sum(
                 reader.tflops(call.prompt, 0)
                 + reader.tflops(call.reply, call.prompt, logit_rows=call.reply)
@@ -86,14 +84,11 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
             steps = sum(
                 sum(sorted((call.reply for call in level.written), reverse=True)[::at_once])
                 for level in levels
+                if written
             )
-            seconds += sum(call.prompt for call in written) * speed.read + steps * speed.step
-    elif replayed:
-        seconds = None
-    if writer is None:
-        written = []
-    elif writer is not reader:
-        seconds = None
+            speed = reader.speed()
+            read = sum(call.tokens for call in replayed) + sum(call.prompt for call in written)
+            seconds = read * speed.read + steps * speed.step
     tokens = sum(call.tokens for call in [*written, *replayed])
     calls = len(written) + len(replayed)
     return Estimate(count, calls, tokens, tflops, seconds if replayed else 0.0)

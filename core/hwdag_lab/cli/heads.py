@@ -44,7 +44,7 @@ def detect(options: argparse.Namespace) -> int:
     _print(file)
     if path is not None:
         file.save(path)
-        print(f"{path}: {len(file.pairs)} heads; use it with --heads {path}")
+        print(f"{path}: {len(file.pairs)} heads; use it with --head-list {path}")
     return 0
 
 
