@@ -744,24 +744,6 @@ def child(path, code):
 
 
 @pytest.mark.slow
-def test_a_killed_writer_costs_at_most_what_was_unfinished(path):
-    code = """
-with Store.create(path, HEADER) as store:
-    for number in range(10**9):
-        store.put(*entry(f"doc{number}", number))
-        print(number, flush=True)
-"""
-    with child(path, code) as writer:
-        finished = [int(writer.stdout.readline()) for _ in range(7)]
-        writer.kill()
-    with Store.open(path, readonly=True) as store:
-        found = load_all(store)
-        assert len(found) >= len(finished)
-    for number, stored in enumerate(found):
-        assert_same(stored, entry(f"doc{number}", number))
-
-
-@pytest.mark.slow
 def test_a_journal_that_a_killed_writer_left_is_rolled_back(path):
     code = """
 import os
