@@ -167,8 +167,8 @@ class World:
         rng = random.Random(seed)
         path, log = self.begun(f"{seed}.hwdag"), self.folder / f"{seed}.log"
         extra = Counter()
-        for _ in range(1 + (seed % 4 == 3)):
-            self.kill(rng, path, log)
+        for again in range(1 + (seed % 4 == 3)):
+            self.kill(KINDS[(seed + again) % len(KINDS)], rng, path, log)
             extra.update(self.lost(path, log))
         ended = self.fork(path, log, Trap())
         assert ended == 0, f"the build that went on ended with {ended}"
@@ -186,8 +186,7 @@ class World:
         stored = len(entries(path)) if holds_something(path) else 0
         return self.order[stored : stored + GROUP + 1]
 
-    def kill(self, rng, path, log):
-        kind = rng.choice(KINDS)
+    def kill(self, kind, rng, path, log):
         if kind == "moment":
             self.fork(path, log, Trap(), delay=rng.uniform(0, self.seconds))
         else:

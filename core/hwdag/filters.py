@@ -29,7 +29,6 @@ Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Decides whether a document with this metadata (parsed JSON) matches."""
 
 OPERATORS = ("eq", "ne", "in", "gt", "gte", "lt", "lte", "exists")
-COMBINATIONS = ("and", "or", "not")
 MAX_DEPTH = 32  # levels of nesting
 
 _COMPARISONS = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}

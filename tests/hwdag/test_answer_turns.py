@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tiny import FAMILIES, cold_logprobs, model, tokenizer
+from tiny import cold_logprobs, model, tokenizer
 
 from hwdag import BuildConfig, HWDAGIndex, Prompts, SearchConfig
 from hwdag.config import NEVER
@@ -35,7 +35,6 @@ def conversation(lm, question, nodes):
 @pytest.mark.parametrize("chat", [True, False])
 @pytest.mark.parametrize("family", ["llama", pytest.param("gemma2", marks=pytest.mark.slow)])
 def test_one_turn_equals_a_cold_forward_over_the_whole_chat(family, chat, question):
-    assert family in FAMILIES
     lm = HuggingFaceLM(model(family), tokenizer(chat))
     session = lm.session(question, prompts=lm.card.prompts, heads="all", max_new_tokens=8)
     session.read(NODES[:1])

@@ -37,11 +37,11 @@ def run(script, *arguments):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_killed_build_goes_on(folder, mode):
-    first = 16 * MODES.index(mode)
-    assert run("crash_world.py", folder, mode, first, 16).startswith("16 points")
+    first = 10 * MODES.index(mode)  # every way to die twice
+    assert run("crash_world.py", folder, mode, first, 10).startswith("10 points")
 
 
 @pytest.mark.model
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_build_with_the_embedded_models_goes_on(folder):
-    assert run("crash_world.py", folder, "model", 100, 3).startswith("3 points")
+    assert run("crash_world.py", folder, "model", 100, 2).startswith("2 points")

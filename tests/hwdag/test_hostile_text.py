@@ -30,7 +30,6 @@ from hwdag.lm.writers import CallableWriter
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.files import read_documents
-from hwdag.text.points import parse_points
 from hwdag.text.prompts import Prompts, SearchPrompts, SummaryPrompt
 from hwdag.trace import render
 from hwdag.trace.bars import Silent
@@ -186,7 +185,7 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
 @pytest.mark.parametrize("unit", ["* a\n", "*\n", "# a\n\n", "- a\n  b\n", "a b c. "])
 def test_cost_grows_with_the_length_and_no_faster(unit):
     costs = []
-    for size in (3_000, 12_000):  # of several windows each, so that both have as many levels
+    for size in (1_000, 4_000):  # of several windows each, so that both have as many levels
         lm = ScriptedLM(reply=echo)
         entry = entries_of([Document("d", unit * size)], lm, generated=True)["d"]
         costs.append((len(entry.graph), lm.replays, lm.writes, lm.usage.tokens))
@@ -402,10 +401,6 @@ def test_other_brackets_stay_what_they_are(text):
     assert disarmed(text) == text
 
 
-def test_halves_of_a_pair_in_a_reply_do_not_reach_the_tokenizer():
-    assert parse_points("* one \ud83d two") == ["one \N{REPLACEMENT CHARACTER} two"]
-
-
 # --- text is never code -------------------------------------------------------------------------
 
 
@@ -512,11 +507,6 @@ def test_what_moves_the_cursor_reorders_or_hides_is_spelled_out(char):
 def test_scripts_and_emoji_are_shown_as_they_are():
     text = "Grüße नमस्ते می‌خواهم 👩‍👧 שלום‏! e\u0301 猫\tand\nlines \\u0041"
     assert visible(text) == text
-
-
-def test_json_stays_what_it_was():
-    found = {"text": ATTACKS["terminal"] + ATTACKS["bidi"] + ATTACKS["tags"], "é": "猫"}
-    assert json.loads(visible(json.dumps(found, ensure_ascii=False))) == found
 
 
 @pytest.mark.parametrize("name", ["terminal", "bidi", "tags", "breaks", "nuls", "zero-width"])

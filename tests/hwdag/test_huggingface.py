@@ -123,8 +123,9 @@ def test_it_is_a_reader_and_a_writer():
     assert isinstance(lm, Writer)
 
 
-@pytest.mark.parametrize("chat", [True, False], ids=["template", "plain"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "chat"), [*((family, True) for family in FAMILIES), ("llama", False)]
+)
 def test_a_reply_is_the_most_likely_token_after_token(family, chat):
     """Decoded from scratch, whatever the checkpoint prefers."""
     lm = HuggingFaceLM(model(family, seed=3), tokenizer(chat))
@@ -172,7 +173,7 @@ def test_a_template_that_loses_or_turns_round_messages_is_an_error(messages, see
 def test_written_batches_equal_single_replies(family):
     lm = HuggingFaceLM(model(family, seed=4), tokenizer(), concurrency=3)
     words = re.findall(r"\w+", "the quick brown fox jumps over a lazy dog and nobody asked why")
-    prompts = [" ".join(words[i:] + words[: 2 * i]) + "." for i in range(8)]
+    prompts = [" ".join(words[i:] + words[: 2 * i]) + "." for i in range(4)]
     together = lm.write(prompts, max_new_tokens=12)
     usage = lm.usage
     assert usage.tokens > 0

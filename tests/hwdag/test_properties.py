@@ -56,7 +56,6 @@ PIECES = st.sampled_from(
     ]
 )
 TEXTS = st.text(max_size=80) | st.lists(PIECES, max_size=60).map("".join)
-LONG = st.tuples(TEXTS, st.integers(1, 200)).map(lambda pair: pair[0] * pair[1])
 
 
 # --- characters ---------------------------------------------------------------------------------
@@ -88,11 +87,6 @@ def test_disarming_adds_spaces_and_nothing_else(text):
 
 
 # --- sentences, chunks, headings ----------------------------------------------------------------
-
-
-@given(LONG)
-def test_long_texts_are_partitioned(text):
-    assert_partition(text, sentences(text))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -206,17 +200,6 @@ def test_whole_words_are_a_partition_of_what_is_not_blank(given_tokens):
 
 
 # --- points -------------------------------------------------------------------------------------
-
-
-@given(TEXTS)
-def test_points_are_no_more_than_the_lines_and_no_longer_than_the_reply(reply):
-    points = parse_points(reply)
-    assert len(points) <= len(reply.splitlines())
-    assert sum(map(len, points)) <= len(reply)
-    assert len(set(points)) == len(points)
-    assert all(one_line(point) == point == " ".join(point.split()) for point in points)
-    assert all(any(map(str.isalnum, point)) for point in points)
-    "\n".join(points).encode()
 
 
 @given(TEXTS, st.lists(st.sampled_from(["one fact", "two facts"]), max_size=2, unique=True))

@@ -141,7 +141,7 @@ def test_tokens_are_counted_as_they_will_be_read(nodes):
         assert added <= bound
         total += added
     read = [text for _, text in by_section(nodes)]
-    assert total == sections.tokens == sum(map(len, read))
+    assert total == sum(map(len, read))
 
 
 class Counting(ScriptedLM):

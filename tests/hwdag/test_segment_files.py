@@ -232,7 +232,7 @@ def test_a_copy_that_went_its_own_way_does_not_use_what_the_original_has(path):
 
 @pytest.mark.slow
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.floats(0, 1, exclude_max=True),

@@ -134,7 +134,7 @@ def test_every_token_passes_the_model_once(without_speculation, confidence):
 def test_nodes_that_are_read_together_are_those_of_the_plain_walk(family, monkeypatch):
     """Node for node, p_yes to 1e-4, and the same answer; with fewer forwards in all."""
     forwards = dict[bool, int]()
-    cases = int(os.environ.get("HWDAG_TEST_WALKS", "6"))
+    cases = int(os.environ.get("HWDAG_TEST_WALKS", "6" if family == "llama" else "3"))
     lm = HuggingFaceLM(model(family), tokenizer())
     for seed in range(cases):
         found = {}
@@ -282,7 +282,7 @@ def test_p_yes_is_asked_for_only_where_it_may_stop_a_walk():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "seed"), [("llama", 0), ("llama", 1), ("gemma2", 2)])
+@pytest.mark.parametrize(("family", "seed"), [("llama", 0), ("mistral", 2)])
 def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     """The nodes of a walk that reads along; relevance, p_yes and answer are those of a cache that reads
     the same texts one by one."""
@@ -345,8 +345,9 @@ def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence, k
     assert (len(expected) == len(steps)) == keeps
 
 
+# why few families: that each of them looks at nodes without keeping them is tested below
 @pytest.mark.slow
-@pytest.mark.parametrize("family", [*FAMILIES, *HYBRIDS])
+@pytest.mark.parametrize("family", ["llama", "gemma2", *HYBRIDS])
 @pytest.mark.parametrize("confidence", [NEVER, 0.9999])
 def test_an_answer_rests_on_the_text_alone(family, confidence):
     """Points pass their relevance on; the cache is that of the sentences: in the order of the visits, or
@@ -415,9 +416,7 @@ def headed(rng, graph):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "seed"), [("llama", 0), ("llama", 1), ("gemma2", 2), ("mistral", 0)]
-)
+@pytest.mark.parametrize(("family", "seed"), [("llama", 0), ("mistral", 0)])
 def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
     """The same nodes, p_yes, cache and answer, wherever p_yes ends it."""
     rng = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ from tiny import tiny_lm
 from worlds import random_prose
 
 from hwdag import Document, SearchConfig
-from hwdag.errors import InputError, QuestionTooLong, ReaderRequired
+from hwdag.errors import QuestionTooLong, ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.text.chunking import chunk
 from hwdag.text.prompts import SearchPrompts
@@ -279,12 +279,3 @@ def test_words_end_where_tokens_end():
     parts = [Span(i, i + 1) for i in range(100)]
     assert len(words(run, parts)) == 100
     assert words(run[:64], parts[:64]) == [Span(0, 64)]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("chunk_tokens", 7), ("segment_tokens", 0), ("coarse_ratio", 0.5), ("delta_tau", 1.5)],
-)
-def test_numbers_out_of_range_are_refused(name, value):
-    with pytest.raises(InputError, match=name):
-        LongLLMLinguaConfig(**{name: value})

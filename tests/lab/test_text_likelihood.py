@@ -20,8 +20,9 @@ from hwdag_lab.scripted import logprobs_after
 TEXT = "The lazy dog. Summary 狐狸 points <|im_end|> 🦊!"
 
 
-@pytest.mark.parametrize("batched", [True, False])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "batched"), [*((family, True) for family in FAMILIES), ("gemma2", False)]
+)
 def test_a_text_after_contexts_equals_a_plain_forward(family, batched):
     lm = HuggingFaceLM(model(family), tokenizer())
     lm.batched = batched

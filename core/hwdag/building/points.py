@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from itertools import chain
+from operator import add
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -67,13 +68,7 @@ class Replies:
     without_points: int = 0
 
     def __add__(self, other: Replies) -> Replies:
-        return Replies(
-            self.retries + other.retries,
-            self.fallbacks + other.fallbacks,
-            self.refused + other.refused,
-            self.too_long + other.too_long,
-            self.without_points + other.without_points,
-        )
+        return Replies(*map(add, astuple(self), astuple(other)))
 
 
 def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) -> Writer | None:

@@ -61,11 +61,11 @@ def served_page() -> str:
     )
 
 
-def framed(text: str, height: int = 640) -> str:
+def framed(text: str) -> str:
     """Return a page as a sandboxed frame for notebooks."""
     return (
         f'<iframe title="hwdag" srcdoc="{html.escape(text)}" sandbox="allow-scripts" width="100%" '
-        f'height="{height}" style="border:0"></iframe>'
+        'height="640" style="border:0"></iframe>'
     )
 
 

@@ -16,9 +16,9 @@ from hwdag.search.answerer import WrittenAnswer
 from hwdag.search.context import Evidence
 from hwdag.search.found import is_refused, judged, not_found
 from hwdag.search.progress import Interruption
-from hwdag.search.units import units_of
+from hwdag.search.units import Place, citations, units_of
 from hwdag.text.prompts import choosing
-from hwdag.types import Answer, Citation, Span, TokenCount, Usage
+from hwdag.types import Answer, Citation, TokenCount, Usage
 
 MAX_CITATIONS = 5
 
@@ -180,24 +180,12 @@ class DecodedAnswer:
 
         A sentence that was read twice, as a point and within a chunk, is one sentence.
         """
-        shares: dict[tuple[str, Span], float] = {}
-        nodes: dict[tuple[str, Span], str] = {}
+        shares, nodes = dict[Place, float](), dict[Place, str]()
         for unit, attention in zip(self._units, self._decoding.attention, strict=True):
-            for source in unit.sources:
-                place = unit.node.document_id, source
+            for place in unit.places:
                 shares[place] = shares.get(place, 0.0) + float(attention) / len(unit.sources)
                 nodes.setdefault(place, unit.node.id)
         total = sum(shares.values()) or 1.0
-        best = sorted(shares, key=lambda k: -shares[k])
-        sources = self._retrieval.sources
-        return tuple(
-            Citation(
-                document,
-                span,
-                sources[document].text[span.start : span.end],
-                shares[document, span] / total,
-                nodes[document, span],
-                sources[document].page_of(span.start),
-            )
-            for document, span in best
-        )
+        best = sorted(shares.items(), key=lambda one: -one[1])
+        of_total = ((place, share / total) for place, share in best)
+        return citations(of_total, nodes, self._retrieval.sources)

@@ -305,7 +305,6 @@ class Sections:
     def __init__(self, tokens_of: Callable[[str], int]) -> None:
         self._tokens_of = tokens_of
         self._first: dict[tuple[str, str], Node] = {}
-        self.tokens = 0
 
     def cost(self, node: Node) -> int:
         """Tokens that one more node takes, at most."""
@@ -322,7 +321,6 @@ class Sections:
             if first := self._first.get(_section_of(node)):
                 added += self._tokens_of(first.text) - self._tokens_of(searched_text(first))
             self._first[_section_of(node)] = node
-        self.tokens += added
         return added
 
     def _leads(self, node: Node) -> bool:

@@ -58,11 +58,6 @@ class ProgressControl:
         self._interruption = interruption or Interruption()
 
     @property
-    def notes(self) -> list[str]:
-        """Says so where p_yes does not steer."""
-        return [] if self.steers else ["p_yes does not stop the walk"]
-
-    @property
     def reason(self) -> StopReason | None:
         """Why the walk is to end; None while it goes on."""
         if self.steers and self._left <= 0:

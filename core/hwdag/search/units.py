@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hwdag.text.sentences import sentences
-from hwdag.types import Node, Span
+from hwdag.types import Citation, CitedBy, Document, Node, Span
+
+Place = tuple[str, Span]  # of a sentence: document and characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,32 @@ class Unit:
     text: str
     within: Span
     sources: tuple[Span, ...]
+
+    @property
+    def places(self) -> list[Place]:
+        """Where its sources stand."""
+        return [(self.node.document_id, source) for source in self.sources]
+
+
+def citations(
+    shares: Iterable[tuple[Place, float]],
+    nodes: Mapping[Place, str],
+    documents: Mapping[str, Document],
+    by: CitedBy = "attention",
+) -> tuple[Citation, ...]:
+    """Cite sentences with these shares, in this order; `nodes` are the ids of those that have them."""
+    return tuple(
+        Citation(
+            key,
+            span,
+            documents[key].text[span.start : span.end],
+            share,
+            nodes[key, span],
+            documents[key].page_of(span.start),
+            by,
+        )
+        for (key, span), share in shares
+    )
 
 
 def units_of(position: int, node: Node, heading: int) -> list[Unit]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hwdag.errors import InputError
+from hwdag_lab.eval.data import grouped
 from hwdag_lab.eval.records import Result, read_results
 from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference
-from hwdag_lab.eval.summary import LEVEL, gain, grouped, headlines
+from hwdag_lab.eval.summary import LEVEL, gain, headlines
 
 
 class Side(NamedTuple):

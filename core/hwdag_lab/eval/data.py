@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hwdag.checks import whole
 from hwdag.types import Span
@@ -25,6 +25,9 @@ from hwdag_lab.eval.fields import (
     lines,
 )
 from hwdag_lab.eval.schema import Paragraph, Question, Record, parse_record
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 def read_records(
@@ -168,9 +171,14 @@ PER_DOCUMENT = 10  # questions that `sample` takes of a document before the next
 
 def by_dataset(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Records by data set, both in order of appearance."""
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record.dataset, []).append(record)
+    return grouped(records, lambda record: record.dataset)
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by key, in order of appearance."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return groups
 
 

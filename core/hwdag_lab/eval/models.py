@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdag.building.points import PROMPTS_AT_ONCE
-from hwdag.config import Heads
 from hwdag.embedding.base import Embedder
 from hwdag.errors import IndexBusy, InputError, WriterFailed
-from hwdag.lm.base import Reader, Replay, ReplayRequest, WalkSession, Writer
+from hwdag.lm.base import Reader, Writer
 from hwdag.store.calls import CallCache, key_of
 from hwdag.store.database import build_lock
-from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
 from hwdag_lab.methods.youra.retriever import ColumnHeads, column_reader
@@ -131,7 +129,7 @@ class CachedWriter:
 
 
 def _of_the_model(name: str) -> Any:
-    """A property of the model behind."""
+    """A property or a method of the model behind."""
     return property(lambda self: getattr(self._model, name))
 
 
@@ -153,26 +151,10 @@ class CachedReader(CachedWriter):
     card = _of_the_model("card")
     known_heads = _of_the_model("known_heads")
     tokenizer = _of_the_model("tokenizer")
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text."""
-        return self._model.count_tokens(texts)
-
-    def count_lines(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text as a node."""
-        return self._model.count_lines(texts)
-
-    def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Attention of points to their windows."""
-        return self._model.replay(requests, heads=heads)
-
-    def session(
-        self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
-    ) -> WalkSession:
-        """A fresh session."""
-        return self._model.session(
-            question, prompts=prompts, heads=heads, max_new_tokens=max_new_tokens
-        )
+    count_tokens = _of_the_model("count_tokens")
+    count_lines = _of_the_model("count_lines")
+    replay = _of_the_model("replay")
+    session = _of_the_model("session")
 
     def scoring(self) -> TextScoring:
         """Log-probabilities of texts; raises `ReaderRequired` if the model has none."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from pathlib import Path
 
 from hwdag.errors import HWDAGError, InputError
@@ -50,9 +51,7 @@ class RunCounts:
     errors: int
 
     def __add__(self, other: RunCounts) -> RunCounts:
-        return RunCounts(
-            self.kept + other.kept, self.added + other.added, self.errors + other.errors
-        )
+        return RunCounts(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)

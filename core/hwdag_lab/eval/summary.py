@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from hwdag_lab.eval.data import grouped
 from hwdag_lab.eval.evidence import (
     PARAGRAPH_METRICS,
     RANKED_METRICS,
@@ -23,9 +24,6 @@ from hwdag_lab.eval.settings import read_settings
 from hwdag_lab.eval.statistics import Difference, Interval, bootstrap, paired_bootstrap
 from hwdag_lab.eval.systems import is_baseline
 from hwdag_lab.eval.text_metrics import corpus_bleu
-
-T = TypeVar("T")
-K = TypeVar("K")
 
 SUMMARY = "summary.json"
 
@@ -307,14 +305,6 @@ def _stopping(rows: Rows, match: str) -> Iterator[Gain]:
                 for metric in headlines({m for result in ours for m in result.metrics}):
                     if found := gain(ours, rows[other, at], metric):
                         yield Gain(match, other, budget, metric, found, f"{tokens} tokens")
-
-
-def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Items by key, in order of appearance."""
-    groups: dict[K, list[T]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
 
 
 def _largest(peaks: Iterable[Mapping[str, float]]) -> dict[str, float]:
