@@ -39,6 +39,8 @@ def run(checkpoint, tmp_path, monkeypatch):
 
     performance = import_module("performance")
     monkeypatch.setattr(performance, "TEXT", performance.TEXT[:6000])
+    monkeypatch.setattr(performance, "AT_ONCE", 2)
+    monkeypatch.setattr(performance, "SHORT_DOCUMENTS", 4)
 
     def run(name, *options):
         program = import_module(name)
