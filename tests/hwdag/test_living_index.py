@@ -296,6 +296,28 @@ def _alike(one, two):
     )
 
 
+def test_processes_that_insert_take_turns(tmp_path):
+    """Two writers at once: each waits for the other, and nothing of either is lost."""
+    path = tmp_path / "a.hwdag"
+    index_of(documents(1), path=path).close()
+    script = """
+        import sys
+        from hwdag import Document, HWDAGIndex
+        from hwdag.embedding.hashing import HashingEmbedder
+        from hwdag_lab.scripted import ScriptedLM
+
+        index = HWDAGIndex.load(sys.argv[1], reader=ScriptedLM(), embedder=HashingEmbedder())
+        for i in range(3):
+            text = f"The {sys.argv[2]} wrote sentence {i}. It is about rivers and castles. " * 5
+            index.insert([Document(f"{sys.argv[2]}{i}", text)])
+    """
+    with started(script, path, "first") as one, started(script, path, "second") as two:
+        pass
+    assert (one.returncode, two.returncode) == (0, 0)
+    names = {f"{name}{i}" for name in ("first", "second") for i in range(3)}
+    assert set(opened(path).documents) == names | {"doc0"}
+
+
 def test_a_path_that_holds_an_index_is_no_path_for_a_new_one(tmp_path):
     index_of(documents(1), path=tmp_path / "a.hwdag").close()
     with pytest.raises(InputError, match="exists"):
