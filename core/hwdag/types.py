@@ -336,8 +336,8 @@ class Answer:
     reply: str = ""
     """What the reader or the answerer said."""
     confidence: float | None = None
-    """Probability that the reply is right. Of an answerer, or a reader other than the default, it is
-    `Retrieval.answerability`, since how well such a model reads is not known. None where that is None."""
+    """Probability that the reply is right. Of an answerer, whose likelihood is not known, it is
+    `Retrieval.answerability`. None where that is None."""
     found: bool | None = None
     """Whether the evidence seems to hold an answer; None where that is not known."""
     answerer_tokens: TokenCount | None = None
