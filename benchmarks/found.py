@@ -43,8 +43,7 @@ from sklearn.preprocessing import StandardScaler
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder
-from hwdag.lm.default import DEFAULT_MODEL, default_reader
-from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.default import DEFAULT_MODEL, load_reader
 from hwdag.scope import Scope
 from hwdag.search.context import by_section
 from hwdag.search.found import (
@@ -136,7 +135,7 @@ class Rows:
 
     def __init__(self, path: Path, reader: str | None) -> None:
         self.path = path
-        self.reader = HuggingFaceLM.from_pretrained(reader) if reader else default_reader()
+        self.reader = load_reader(reader)
         self._done = {row["id"] for row in rows_of(path)}
 
     def lacks(self, case: Case) -> bool:
