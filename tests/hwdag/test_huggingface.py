@@ -26,6 +26,7 @@ from hwdag.errors import (
 )
 from hwdag.lm import huggingface
 from hwdag.lm.base import Reader, ReplayRequest, Writer
+from hwdag.lm.default import load_reader
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout, Turns, verdict_tokens, writing_ids
@@ -379,12 +380,17 @@ def test_a_wrong_dtype_or_device_is_named(tmp_path):
         HuggingFaceLM.from_pretrained(str(tmp_path), device="nonsense")
 
 
-def test_an_uncapturable_model_is_refused_before_any_work():
+def test_an_uncapturable_model_is_refused_before_any_work(tmp_path):
     from transformers import MambaConfig, MambaForCausalLM
 
     mamba = MambaForCausalLM(MambaConfig(num_hidden_layers=1, hidden_size=32))
     with pytest.raises(CaptureUnsupported, match="MambaForCausalLM"):
         HuggingFaceLM(mamba, tokenizer())
+    mamba.save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()  # the config says it, no weights are loaded
+    with pytest.raises(CaptureUnsupported, match="MambaForCausalLM"):
+        load_reader(str(tmp_path))
 
 
 def test_a_question_longer_than_the_window_is_an_error():

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
     AttentionInterface,
     AttentionMaskInterface,
     PreTrainedConfig,
@@ -129,7 +130,7 @@ def capture(
     Raises `CaptureUnsupported` for a model that does not use transformers' interface, and `InputError`
     for a layer or head that does not exist.
     """
-    check_supported(model)
+    check_supported(model.config, type(model))
     check_heads(model.config, heads)
     result = Capture(requests, heads, max(_layers(model, heads)) if cut else None)
     with suppress(_Cut), capturing(model, result):
@@ -167,7 +168,7 @@ def check_complete(model: PreTrainedModel, captured: Capture) -> None:
     """Raise `CaptureUnsupported` if a requested layer did not report."""
     if missing := sorted(_layers(model, captured.heads) - set(captured.per_head)):
         raise CaptureUnsupported(
-            f"{_describe(model)}: layers {missing} did not report attention; hwdag captures models "
+            f"{_describe(model.config, type(model))}: layers {missing} did not report attention; hwdag captures models "
             "whose every layer calls transformers' AttentionInterface"
         )
 
@@ -201,34 +202,36 @@ def is_hybrid(config: PreTrainedConfig) -> bool:
 
 def layer_count(model: PreTrainedModel) -> int:
     """Number of layers of the decoder."""
-    return int(_text_config(model).num_hidden_layers)
+    return int(model.config.get_text_config(decoder=True).num_hidden_layers)
 
 
-def _text_config(model: PreTrainedModel) -> Any:
-    return model.config.get_text_config(decoder=True)
+def _describe(config: PreTrainedConfig, kind: type | None) -> str:
+    return f"{kind.__name__ if kind else 'a model'} (model_type {config.model_type!r})"
 
 
-def _describe(model: PreTrainedModel) -> str:
-    return f"{type(model).__name__} (model_type {model.config.model_type!r})"
+def check_supported(config: PreTrainedConfig, kind: type | None = None) -> None:
+    """Raise `CaptureUnsupported`, naming the architecture, if its attention cannot be captured.
 
-
-def check_supported(model: PreTrainedModel) -> None:
-    """Raise `CaptureUnsupported`, naming the architecture, if it cannot be captured."""
-    types = set(getattr(_text_config(model), "layer_types", None) or ())
+    `kind` is the class of the model; by default what transformers loads for the config, if it has one.
+    """
+    if kind is None:
+        found = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+        kind = found if isinstance(found, type) else None
+    types = set(getattr(config.get_text_config(decoder=True), "layer_types", None) or ())
     kinds, reason = types - ATTENTION - LINEAR, ""
-    if model.config.is_encoder_decoder:
+    if config.is_encoder_decoder:
         reason = "it is an encoder-decoder, hwdag needs a decoder-only causal LM"
     elif kinds:
         reason = f"it has {', '.join(sorted(kinds))} layers, which hwdag does not know"
-    elif is_hybrid(model.config) and not hasattr(cache_utils, LINEAR_LAYER):
+    elif is_hybrid(config) and not hasattr(cache_utils, LINEAR_LAYER):
         reason = "its linear-attention layers need a later version of transformers"
-    elif not attention_layers(model.config):
+    elif not attention_layers(config):
         reason = "none of its layers has an attention matrix to read"
-    elif not is_hybrid(model.config) and not getattr(model, "_supports_attention_backend", False):
+    elif kind and not is_hybrid(config) and not getattr(kind, "_supports_attention_backend", False):
         reason = "it does not use transformers' AttentionInterface"
     if reason:
         raise CaptureUnsupported(
-            f"{_describe(model)} cannot be captured: {reason}. Use a Llama, Mistral, Qwen, Gemma, "
+            f"{_describe(config, kind)} cannot be captured: {reason}. Use a Llama, Mistral, Qwen, Gemma, "
             "Phi-3, Granite, SmolLM3 or LFM2 style model as the reader; any model can be the writer or "
             "the answerer."
         )

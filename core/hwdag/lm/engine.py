@@ -82,7 +82,7 @@ class Weights:
         with self._loading:
             if self._model is None:
                 model = self._load()
-                check_supported(model)
+                check_supported(model.config, type(model))
                 self._model = model.train(False)
             return self._model
 

@@ -101,8 +101,8 @@ class HuggingFaceLM:
                 "or HuggingFaceLM.from_pretrained(name)"
             )
         self.name = name or model.config.name_or_path or type(model).__name__
+        check_supported(model.config, None if isinstance(model, Weights) else type(model))
         if isinstance(model, PreTrainedModel):
-            check_supported(model)
             model = Weights(model.config, partial(_itself, model), model.dtype)
         self.engine = Engine(model, tokenizer, name=self.name)
         self.codec, self.turns = self.engine.codec, self.engine.turns
