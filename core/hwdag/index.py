@@ -293,7 +293,7 @@ class HWDAGIndex:
                 the other. The graphs are the same.
 
         Raises:
-            InputError: a document cannot be used.
+            InputError: a document or an option cannot be used.
             WriterFailed: the writer failed; finished replies are kept.
             IndexMismatch: the index was built with another reader or embedder.
             IndexBusy: another process is changing the file.
@@ -764,6 +764,9 @@ class HWDAGIndex:
         replaces: bool,
         prune: bool | Callable[[str], bool] = False,
     ) -> BuildReport:
+        reporter = as_reporter(show_progress)
+        if not isinstance(executor, Executor | None):
+            raise InputError(f"executor must be an object such as RayExecutor(4), got {executor!r}")
         with self._changes:
             checked: Iterable[Document] = as_documents(documents)
             if isinstance(documents, Collection):  # why: check all documents before building any
@@ -784,7 +787,7 @@ class HWDAGIndex:
                 if builder.writer is not None and isinstance(checked, list):
                     self._tell(builder, checked, store)
                 with span("hwdag.build", "CHAIN") as opened:
-                    report = insertion.run(checked, as_reporter(show_progress))
+                    report = insertion.run(checked, reporter)
                     if report.built:
                         report.notes.append(builder.method_note)
                     if opened is not None:

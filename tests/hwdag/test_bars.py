@@ -8,6 +8,7 @@ from processes import python
 
 from hwdag.building import levels
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.types import Document
 from hwdag_lab.scripted import ScriptedLM
@@ -94,3 +95,13 @@ def test_a_message_never_tears_a_bar(tmp_path):
     bars = [line for line in lines if "|" in line]
     assert any("2.00k" in line for line in bars)
     assert all(re.fullmatch(r"(?:outer|inner):.*\]", line) for line in bars)
+
+
+@pytest.mark.parametrize("option", [{"show_progress": "yes"}, {"executor": 5}])
+def test_what_cannot_report_or_execute_is_named_before_a_file_is_made(tmp_path, option):
+    path = tmp_path / "a.hwdag"
+    with pytest.raises(InputError, match=next(iter(option))):
+        HWDAGIndex.from_documents(
+            [TEXT], path=path, reader=ScriptedLM(), embedder=HashingEmbedder(), **option
+        )
+    assert not path.exists()

@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from queue import SimpleQueue
 from reprlib import repr as brief
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from hwdag.arrays import Vectors
 from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_texts
@@ -49,6 +49,7 @@ Build = Callable[[GraphBuilder, Reporter], BuiltGraph]
 Start = Callable[[Build], Callable[[], BuiltGraph]]
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Something with models beyond those of this process; `hwdag.RayExecutor` is one."""
 

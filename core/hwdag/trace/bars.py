@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, runtime_checkable
+
+from hwdag.errors import InputError
 
 BYTES = "B"
 """The unit of stages that are counted in characters, or bytes; bars shorten their numbers."""
@@ -15,6 +17,7 @@ BYTES = "B"
 Advance = Callable[..., object]  # call it after each piece of work, or with a number of pieces
 
 
+@runtime_checkable
 class Reporter(Protocol):
     """Shows stages of work, each with a name, a total and a unit."""
 
@@ -109,7 +112,9 @@ class Reporting:
 
 
 def as_reporter(progress: bool | Reporter) -> Reporter:
-    """Return bars for `True`, silence for `False`, a reporter as it is."""
+    """Return bars for `True`, silence for `False`, a reporter as it is. Raises `InputError` for others."""
     if isinstance(progress, bool):
         return Bars() if progress else Silent()
+    if not isinstance(progress, Reporter):
+        raise InputError(f"show_progress must be True, False or a reporter, got {progress!r}")
     return progress
