@@ -51,10 +51,41 @@ lies a small market town.
 and went on in a long line that could be mistaken for prose below a title if one did not look.
 """
 
+SPACED = """RED-TAPE MOUNTAIN
+
+[Note: This text was produced from
+
+Worlds of If, May 1962.
+
+Extensive research did not uncover any evidence that
+
+the copyright on this publication was renewed.]
+
+Elected a god, the Omnipotent longed
+
+for supernatural powers
+
+and more. Nobody knew the answer, unless perhaps Martin—
+
+Retief took the mail boat.
+
+Main results
+
+where they stand
+
+iCarly
+
+iCarly is a programme.
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "passage", "heading"),
     [
+        (SPACED, "the copyright", "RED-TAPE MOUNTAIN"),
+        (SPACED, "Retief took", "RED-TAPE MOUNTAIN"),
+        (SPACED, "where they", "Main results"),
+        (SPACED, "iCarly is", "iCarly"),
         (LABELLED, "The team was", "Green Bay Packers"),
         (LABELLED, "Passage 1:", "Green Bay Packers"),
         (LABELLED, "It is used", "Jr."),

@@ -24,13 +24,18 @@ MAX_CHARACTERS = 100
 LONGEST_HEADING = 200
 """Characters of a Markdown heading that are kept: it stands before every passage of its section."""
 
+WRAPPED_WORDS = 5
+"""A line with fewer words is no part of a sentence because a small letter follows: "Main results" may stand
+above a list."""
+
 PROSE_FACTOR = 2
 """A title line directly above prose is less than 1/2 of the length of the line that follows."""
 
 _ATX = re.compile(r"#{1,6}[ \t]+")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _LABEL = re.compile(r"\W*\w+(?:[ \t]+\w+){0,2}[ \t]*[:：]$")
-_ENDS_PROSE = tuple(".!?,;:…。！？，；：、।؟۔\"'”’»)")
+_ENDS_PROSE = tuple(".!?,;:…—。！？，；：、।؟۔\"'”’»)")
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ("（", "）"), ("【", "】"))
 _NOT_A_TITLE = re.compile(r"[ \t]*(?:[-*+•|>]|\d{1,3}[.)][ \t]|```)")
 
 
@@ -50,11 +55,12 @@ class _Line:
 
     @property
     def title_like(self) -> bool:
-        """Short, with a letter, and not ending like a sentence or beginning like a list item."""
+        """Short, with a letter, and neither a sentence, the beginning of brackets, nor a list item."""
         return (
             self.short
             and any(map(str.isalpha, self.text))
             and not self.text.endswith(_ENDS_PROSE)
+            and all(self.text.count(left) <= self.text.count(right) for left, right in _BRACKETS)
             and not _NOT_A_TITLE.match(self.text)
         )
 
@@ -147,6 +153,7 @@ def searched_text(node: Node) -> str:
 def _headings(text: str) -> Iterator[_Heading]:
     lines = [_Line(start, start + len(line), line.strip()) for start, line in _lines(text)]
     blank = _Line(len(text), len(text), "")
+    wrapped = _wrapped([line for line in lines if not line.blank])
     for i, line in enumerate(lines):
         if line.blank:
             continue
@@ -160,12 +167,36 @@ def _headings(text: str) -> Iterator[_Heading]:
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
                 yield _Heading(before.start, line.end, line.text)
-        elif line.title_like and before.blank:
+        elif line.title_like and before.blank and line.start not in wrapped:
             # alone in its block, underlined, or above a line that is clearly prose
             is_prose = len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
             underlined = _UNDERLINE.fullmatch(after.text) is not None
             if after.blank or underlined or is_prose:
                 yield _Heading(line.start, after.end if underlined else line.end, line.text)
+
+
+def _wrapped(lines: Sequence[_Line]) -> set[int]:
+    """Where lines start that are part of a longer sentence: blank lines may stand between all lines.
+
+    "Research did not uncover any evidence that", then "the copyright was renewed.", for example.
+    """
+    found: set[int] = set()
+    for line, after in pairwise(lines):
+        if len(line.text) > MAX_CHARACTERS or len(after.text) > MAX_CHARACTERS:
+            continue
+        words = line.text.split()
+        capitals = sum(word[0].isupper() for word in words)
+        if not _is_small(after.text.split()[0]) or after.text.startswith(line.text):
+            continue
+        if not line.text.endswith(_ENDS_PROSE):
+            found.add(after.start)
+        if len(words) >= WRAPPED_WORDS and _is_small(words[-1]) and 2 * capitals < len(words):
+            found.add(line.start)
+    return found
+
+
+def _is_small(word: str) -> bool:
+    return word[0].islower() and word.islower()
 
 
 def _bounded(title: str) -> str:
