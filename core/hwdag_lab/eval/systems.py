@@ -112,7 +112,8 @@ VARIANTS: Mapping[str, Variant] = {
 reader's, unless a writer is given. "garlic-no-..." are the ablations of GARLIC Table 2;
 "garlic-no-progress" reads a fixed number of tokens: to be compared at the mean that "hwdag-garlic" read
 (`Plan.match`). "shuffled-edges" and "uniform-edges" say what the weights are worth: the same points, and
-edges that the model did not make. "hwdag-no-attention" leaves out the references too.
+edges that the model did not make. "hwdag-no-attention" leaves out the references too, and with weights of
+its own a score has no navigator, so compare it with "hwdag-no-navigator".
 """
 
 
