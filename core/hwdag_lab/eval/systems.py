@@ -91,9 +91,7 @@ VARIANTS: Mapping[str, Variant] = {
     "hwdag": Variant(_HWDAG),
     "hwdag-no-stop": Variant(_HWDAG, SearchConfig(confidence=NEVER)),
     "hwdag-no-navigator": Variant(_HWDAG, SearchConfig(navigator="none")),
-    "hwdag-no-attention": Variant(
-        _HWDAG, SearchConfig(scoring=Scoring(attention=0.0, references=0.0))
-    ),
+    "hwdag-no-attention": Variant(_HWDAG, SearchConfig(scoring=Scoring(attention=0.0))),
     "hwdag-shuffled-edges": Variant(_HWDAG, edges="shuffled"),
     "hwdag-uniform-edges": Variant(_HWDAG, edges="uniform"),
     "hwdag-all-heads": Variant(_HWDAG, SearchConfig(heads="all")),
@@ -112,8 +110,8 @@ VARIANTS: Mapping[str, Variant] = {
 reader's, unless a writer is given. "garlic-no-..." are the ablations of GARLIC Table 2;
 "garlic-no-progress" reads a fixed number of tokens: to be compared at the mean that "hwdag-garlic" read
 (`Plan.match`). "shuffled-edges" and "uniform-edges" say what the weights are worth: the same points, and
-edges that the model did not make. "hwdag-no-attention" leaves out the references too, and with weights of
-its own a score has no navigator, so compare it with "hwdag-no-navigator".
+edges that the model did not make. "hwdag-no-attention" reads the same first points, whose edges then add
+nothing to a score.
 """
 
 
