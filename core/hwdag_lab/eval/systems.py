@@ -314,6 +314,7 @@ BASELINES: Mapping[str, ComparedSystem] = {
 _SECOND_READINGS = ("oracle", "gem-rag-questions", "graphreader-nodes", "youra-paper")
 
 DEFAULT_SYSTEMS = (
+    "evidence",
     "hwdag",
     "bm25",
     "dense",
