@@ -38,15 +38,14 @@ Summarize the following text.
 
 {information}
 
-Write one summary point about this text, in your own words. It is one statement of at most 25 words that \
-sums up the whole text; never quote or copy a sentence. Use full names instead of pronouns like \
-he/she/they.{language} Generate in the format of:
+Write one summary point, in your own words: one statement of at most 25 words that says who did what, and why, \
+or what is the case. Never quote or copy a sentence. Use full names instead of pronouns like he/she/they.{language} Generate in the format of:
 
 * summary point
 
 Do not provide any explanation and start with the summary point."""
 """Ours (`benchmarks/points.py`). Asked for several points about a longer text, a small writer tells it
-sentence by sentence."""
+sentence by sentence; asked to sum up the text, it writes "The text describes"."""
 
 SAME_LANGUAGE = " Write in the same language as the information."
 NAMED_LANGUAGE = " Write in {language}."
