@@ -38,8 +38,9 @@ Summarize the following text.
 
 {information}
 
-Write one summary point, in your own words: one statement of at most 25 words that says who did what, and why, \
-or what is the case. Never quote or copy a sentence. Use full names instead of pronouns like he/she/they.{language} Generate in the format of:
+Write one summary point, in your own words: one statement of at most 25 words that says who did what, and \
+why, or what is the case. Never quote or copy a sentence. Use full names instead of pronouns like \
+he/she/they.{language} Generate in the format of:
 
 * summary point
 
