@@ -26,7 +26,9 @@ from pypdf.generic import (
 from hwdag.errors import InputError
 from hwdag.text.content import UnreadableError
 from hwdag.text.files import Skipped, read_documents
+from hwdag.text.headings import headings
 from hwdag.text.pdf import pdf_content
+from hwdag.text.sentences import sentences
 from hwdag.types import Document
 
 
@@ -138,11 +140,27 @@ line.<br>Two &amp; three.</p><!-- no --><ul><li>first</li><li>second</li></ul>
     y</pre></body></html>"""
 
 
+def test_items_of_html_lists_are_no_headings(tmp_path):
+    page = b"""<h2>Expenses</h2><p>We pay:</p><ul><li>hotels up to 140 euros<li><p>a desk once</p>
+<li></li><li>books<ul><li>novels</ul></li></ul><p>Ask Ada.</p>"""
+    text = read_bytes(tmp_path, page, "a.html").text
+    lines = [
+        "Expenses",
+        "We pay:",
+        "- hotels up to 140 euros",
+        "- a desk once",
+        "- books",
+        "- novels",
+    ]
+    assert [line for line in text.split("\n") if line] == [*lines, "Ask Ada."]
+    assert set(headings(text, sentences(text))) == {"Expenses"}
+
+
 def test_html_keeps_its_blocks(tmp_path):
     document = read_bytes(tmp_path, HTML, "a.HTM")
     assert document.title == "A page"
     assert document.text == (
-        "Head\n\nOne bold line.\nTwo & three.\n\nfirst\n\nsecond\n\n| Name, Age\n| Bob, Age: 5\n\n"
+        "Head\n\nOne bold line.\nTwo & three.\n\n- first\n\n- second\n\n| Name, Age\n| Bob, Age: 5\n\n"
         "if x:\n    y"
     )
 

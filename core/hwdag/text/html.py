@@ -47,6 +47,7 @@ _DECLARED = re.compile(
 
 # why: spaces of <pre> must survive the cleaning of all others
 _PROTECT = {ord(" "): "\ue000", ord("\t"): "\ue001"}
+_ITEM = "\ue002"
 _RELEASE = {0xE000: " ", 0xE001: "\t"}
 
 
@@ -73,8 +74,13 @@ def html_content(data: bytes) -> Content:
 
 
 def page_text(soup: BeautifulSoup) -> str:
-    """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab."""
-    lines = "".join(_pieces(soup)).split("\n")
+    """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab.
+
+    Items of a list are lines that begin with "- ".
+    """
+    # why: a line alone in its block would be taken for a heading
+    marked = re.sub(rf"{_ITEM}[\s{_ITEM}]*", "- ", "".join(_pieces(soup)))
+    lines = marked.split("\n")
     cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
     text = "\n".join("\t".join(line).strip() for line in cells)
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
@@ -119,6 +125,7 @@ def _pieces(page: Tag) -> Iterator[str]:
                 continue
             before = after = "\n\n" if _BLOCK.fullmatch(node.name) else ""
             before, after = ("\n", "") if node.name == "br" else (before, after)
+            before, after = (f"\n{_ITEM}", "\n") if node.name == "li" else (before, after)
             after = "\t" if node.name in ("td", "th") else after
             is_verbatim = is_verbatim or node.name == "pre"
             stack.append((after, True))
@@ -196,7 +203,7 @@ def _span(tag: Tag, name: str) -> int:
 
 
 def _one_line(tag: Tag) -> str:
-    return " ".join("".join(_pieces(tag)).split())
+    return " ".join("".join(_pieces(tag)).replace(_ITEM, " ").split())
 
 
 def _spread(rows: Sequence[Sequence[_Cell]], most: int) -> list[list[_Cell]]:
