@@ -140,27 +140,30 @@ line.<br>Two &amp; three.</p><!-- no --><ul><li>first</li><li>second</li></ul>
     y</pre></body></html>"""
 
 
-def test_items_of_html_lists_are_no_headings(tmp_path):
+def test_headings_and_items_of_html_are_marked(tmp_path):
     page = b"""<h2>Expenses</h2><p>We pay:</p><ul><li>hotels up to 140 euros<li><p>a desk once</p>
-<li></li><li>books<ul><li>novels</ul></li></ul><p>Ask Ada.</p>"""
+<li></li><li>books<ul><li>novels</ul></li></ul><ol><li><h3>Ask</h3>Ada.</li><li>Pay.</li></ol>"""
     text = read_bytes(tmp_path, page, "a.html").text
     lines = [
-        "Expenses",
+        "## Expenses",
         "We pay:",
         "- hotels up to 140 euros",
         "- a desk once",
         "- books",
         "- novels",
+        "### Ask",
+        "Ada.",
+        "2. Pay.",
     ]
-    assert [line for line in text.split("\n") if line] == [*lines, "Ask Ada."]
-    assert set(headings(text, sentences(text))) == {"Expenses"}
+    assert [line for line in text.split("\n") if line] == lines
+    assert headings(text, sentences(text)) == ["Expenses"] * 6 + ["Ask"] * 3
 
 
 def test_html_keeps_its_blocks(tmp_path):
     document = read_bytes(tmp_path, HTML, "a.HTM")
     assert document.title == "A page"
     assert document.text == (
-        "Head\n\nOne bold line.\nTwo & three.\n\n- first\n\n- second\n\n| Name, Age\n| Bob, Age: 5\n\n"
+        "# Head\n\nOne bold line.\nTwo & three.\n\n- first\n\n- second\n\n| Name, Age\n| Bob, Age: 5\n\n"
         "if x:\n    y"
     )
 

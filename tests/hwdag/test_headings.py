@@ -86,6 +86,8 @@ iCarly is a programme.
         (SPACED, "Retief took", "RED-TAPE MOUNTAIN"),
         (SPACED, "where they", "Main results"),
         (SPACED, "iCarly is", "iCarly"),
+        ("# A\n\nOne.\n\n## B\n\nMargaret Eaves\n\nTwo.", "Two.", "B"),
+        ("# A\n\nMargaret Eaves\n\nTwo.", "Two.", "Margaret Eaves"),
         (LABELLED, "The team was", "Green Bay Packers"),
         (LABELLED, "Passage 1:", "Green Bay Packers"),
         (LABELLED, "It is used", "Jr."),

@@ -28,7 +28,6 @@ from hwdag.text.pdf import pdf_content
 from hwdag.text.tables import table_lines
 
 if TYPE_CHECKING:
-    from bs4.element import Tag
     from openpyxl.cell.read_only import ReadOnlyCell
     from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
@@ -146,22 +145,11 @@ def _document(data: bytes) -> tuple[str, str | None]:
         convert_image=lambda image: [html.text(image.alt_text or "")],
     )
     page = BeautifulSoup(found.value, "html.parser")
-    for level in range(1, 7):
-        for heading in page.find_all(f"h{level}"):
-            _begin(heading, "#" * level + " ")
-    for listed in page.find_all(["ol", "ul"]):
-        for number, item in enumerate(listed.find_all("li", recursive=False), 1):
-            _begin(item, f"{number}. " if listed.name == "ol" else "- ")
     for table in page.find_all("table"):
         if table.tr and not table.th:  # why: few documents mark the header of a table
             for cell in table.tr.find_all("td", recursive=False):
                 cell.name = "th"
     return page_text(page), None
-
-
-def _begin(tag: Tag, mark: str) -> None:
-    if (first := tag.find(string=True)) and not tag.find_parent("table"):
-        first.replace_with(mark + first)
 
 
 def _markdown(suffix: str, data: bytes) -> tuple[str, str | None]:

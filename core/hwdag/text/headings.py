@@ -24,6 +24,10 @@ MAX_CHARACTERS = 100
 LONGEST_HEADING = 200
 """Characters of a Markdown heading that are kept: it stands before every passage of its section."""
 
+MARKED = 2
+"""A text with so many headings that are marked, by Markdown or underlined, has no others: its other short
+lines are names, captions and the like."""
+
 WRAPPED_WORDS = 5
 """A line with fewer words is no part of a sentence because a small letter follows: "Main results" may stand
 above a list."""
@@ -154,6 +158,7 @@ def _headings(text: str) -> Iterator[_Heading]:
     lines = [_Line(start, start + len(line), line.strip()) for start, line in _lines(text)]
     blank = _Line(len(text), len(text), "")
     wrapped = _wrapped([line for line in lines if not line.blank])
+    found: list[tuple[_Heading, bool]] = []  # whether it is marked
     for i, line in enumerate(lines):
         if line.blank:
             continue
@@ -163,16 +168,19 @@ def _headings(text: str) -> Iterator[_Heading]:
             title = line.text[match.end() :]
             bare = title.rstrip("#")  # signs that close the heading
             title = bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
-            yield _Heading(line.start, line.end, _bounded(title))
+            found.append((_Heading(line.start, line.end, _bounded(title)), True))
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
-                yield _Heading(before.start, line.end, line.text)
+                found.append((_Heading(before.start, line.end, line.text), False))
         elif line.title_like and before.blank and line.start not in wrapped:
             # alone in its block, underlined, or above a line that is clearly prose
             is_prose = len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
             underlined = _UNDERLINE.fullmatch(after.text) is not None
             if after.blank or underlined or is_prose:
-                yield _Heading(line.start, after.end if underlined else line.end, line.text)
+                end = after.end if underlined else line.end
+                found.append((_Heading(line.start, end, line.text), underlined))
+    marked = sum(is_marked for _, is_marked in found)
+    return (one for one, is_marked in found if is_marked or marked < MARKED)
 
 
 def _wrapped(lines: Sequence[_Line]) -> set[int]:

@@ -10,6 +10,7 @@ from itertools import chain, repeat, takewhile, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from hwdag.text.content import COUNTED, Content, UnreadableError, decoded
+from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import table_lines
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ _DECLARED = re.compile(
 # why: spaces of <pre> must survive the cleaning of all others
 _PROTECT = {ord(" "): "\ue000", ord("\t"): "\ue001"}
 _ITEM = "\ue002"
+_MARK = rf"{_ITEM}(- |\d+\. )"
+
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _RELEASE = {0xE000: " ", 0xE001: "\t"}
 
 
@@ -76,11 +80,11 @@ def html_content(data: bytes) -> Content:
 def page_text(soup: BeautifulSoup) -> str:
     """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab.
 
-    Items of a list are lines that begin with "- ".
+    Headings and items of lists are marked as in Markdown: "## ", "- ", "1. ".
     """
-    # why: a line alone in its block would be taken for a heading
-    marked = re.sub(rf"{_ITEM}[\s{_ITEM}]*", "- ", "".join(_pieces(soup)))
-    lines = marked.split("\n")
+    # why: an item alone in its block would be taken for a heading; a heading is one within an item, too
+    marked = re.sub(rf"(?:{_MARK}\s*)++(?!#)", r"\1", "".join(_pieces(soup)))
+    lines = re.sub(_MARK, "", marked).split("\n")
     cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
     text = "\n".join("\t".join(line).strip() for line in cells)
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
@@ -110,11 +114,15 @@ def _declared_encoding(data: bytes) -> str:
     return name if is_usable else "utf-8"
 
 
-def _pieces(page: Tag) -> Iterator[str]:
-    """Strings in reading order; a stack instead of recursion, as nesting may be deep."""
+def _pieces(page: Tag, *, marks: bool = True) -> Iterator[str]:
+    """Strings in reading order; a stack instead of recursion, as nesting may be deep.
+
+    With `marks`, headings are marked.
+    """
     from bs4.element import CData, NavigableString, Tag
 
     stack: list[tuple[PageElement | str, bool]] = [(page, False)]
+    numbers = dict[int, int]()  # by list, of its last item
     while stack:
         node, is_verbatim = stack.pop()
         if isinstance(node, Tag):
@@ -123,9 +131,16 @@ def _pieces(page: Tag) -> Iterator[str]:
             if node.name == "table" and (lines := _data_table(node)):
                 yield "\n\n" + "\n".join(lines) + "\n\n"
                 continue
+            if marks and node.name in _HEADINGS and (title := _title(node)):
+                yield f"\n\n{_HEADINGS[node.name]}{title}\n\n"
+                continue
             before = after = "\n\n" if _BLOCK.fullmatch(node.name) else ""
             before, after = ("\n", "") if node.name == "br" else (before, after)
-            before, after = (f"\n{_ITEM}", "\n") if node.name == "li" else (before, after)
+            if node.name == "li":
+                before, after = f"\n{_ITEM}- ", "\n"
+                if node.parent is not None and node.parent.name == "ol":
+                    numbers[id(node.parent)] = number = numbers.get(id(node.parent), 0) + 1
+                    before = f"\n{_ITEM}{number}. "
             after = "\t" if node.name in ("td", "th") else after
             is_verbatim = is_verbatim or node.name == "pre"
             stack.append((after, True))
@@ -139,6 +154,17 @@ def _pieces(page: Tag) -> Iterator[str]:
             yield text.translate(_PROTECT) if is_verbatim else re.sub(r"\s+", " ", text)
         elif type(node) is str:
             yield node
+
+
+def _title(heading: Tag) -> str:
+    """The text of a heading; none of one that does not end, so that it has what follows in it."""
+    title = ""
+    for piece in _pieces(heading, marks=False):
+        title += piece
+        if len(title) > 2 * LONGEST_HEADING:
+            return ""
+    title = _unmarked(title)
+    return title if len(title) <= LONGEST_HEADING else ""
 
 
 def _is_hidden(tag: Tag) -> bool:
@@ -203,7 +229,11 @@ def _span(tag: Tag, name: str) -> int:
 
 
 def _one_line(tag: Tag) -> str:
-    return " ".join("".join(_pieces(tag)).replace(_ITEM, " ").split())
+    return _unmarked("".join(_pieces(tag, marks=False)))
+
+
+def _unmarked(text: str) -> str:
+    return " ".join(re.sub(_MARK, " ", text).split())
 
 
 def _spread(rows: Sequence[Sequence[_Cell]], most: int) -> list[list[_Cell]]:
