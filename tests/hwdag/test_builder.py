@@ -626,10 +626,10 @@ def test_statements_fit_into_the_room_of_their_window():
     """Each of them may take more of its passage than there is room for in all."""
     text = "\n\n".join(random_prose(seed, 8, words=(12, 13)) for seed in range(20))
     reader = ScriptedLM()
-    config = BuildConfig(window_tokens=1000).resolved("hwdag")
+    config = BuildConfig(window_tokens=1200).resolved("hwdag")
     plan = WindowPlan.of(config, None, reader, extractive=False)
     writer = CallableWriter(lambda prompt: "Said " * 58 + "at last.")
-    graph = built(Document("d", text), reader=reader, writer=writer, window_tokens=1000).graph
+    graph = built(Document("d", text), reader=reader, writer=writer, window_tokens=1200).graph
     leaves = [graph.nodes[i] for i in graph.at_level(1)]
     windows = [window for _, window in windows_of(leaves, Outline(text), plan, reader)]
     cost = line_costs(["Said " * 58 + "at last."], reader)[0]
