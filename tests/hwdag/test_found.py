@@ -190,8 +190,16 @@ def test_it_is_said_in_the_language_of_the_question(question, language):
     assert alone and NOT_FOUND[language].startswith(alone) and ":" not in alone
 
 
-def test_what_is_nearest_is_shown_without_the_marks_of_headings():
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("## Towers\n\nThey are tall.", "They are tall."),
+        ("## Towers", "Towers"),
+        ("- tall, and\n  old", "tall, and old"),
+    ],
+)
+def test_what_is_nearest_is_shown_without_its_heading_and_marks(text, shown):
     first, *others = town().search(ASKED).steps
-    headed = replace(first, node=replace(first.node, text="## Towers\n\nThey are tall."))
+    headed = replace(first, node=replace(first.node, text=text, heading="Towers"))
     said = not_found(replace(town().search(ASKED), steps=(headed, *others)))
-    assert "- Towers They are tall." in said and "#" not in said
+    assert f"- {shown}\n" in said + "\n" and "#" not in said

@@ -106,11 +106,16 @@ def is_refused(retrieval: Retrieval, answered_by: str | None) -> bool:
 def not_found(retrieval: Retrieval) -> str:
     """Return what is said where the evidence holds no answer, with the best of what was found."""
     said = NOT_FOUND.get(told_language(retrieval.question) or "en", NOT_FOUND["en"])
-    texts = (step.node.text.lstrip("#").split() for step in retrieval.best(NEAREST))
-    nearest = [" ".join(text)[:LONGEST] for text in texts]
+    nearest = [_bare(step.node)[:LONGEST] for step in retrieval.best(NEAREST)]
     if not nearest:
         said = re.split("(?<=[.。])", said)[0]
     return "\n- ".join([said, *nearest])
+
+
+def _bare(node: Node) -> str:
+    """The text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
+    text = node.text.lstrip("# ").removeprefix("- ").removeprefix("* ")
+    return " ".join((text.removeprefix(node.heading).strip() or text).split())
 
 
 def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) -> dict[str, float]:
