@@ -115,7 +115,8 @@ def not_found(retrieval: Retrieval) -> str:
 def _bare(node: Node) -> str:
     """The text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
     text = node.text.lstrip("# ").removeprefix("- ").removeprefix("* ")
-    return " ".join((text.removeprefix(node.heading).strip() or text).split())
+    first, _, rest = text.partition("\n")
+    return " ".join((rest if first.strip() == node.heading and rest.strip() else text).split())
 
 
 def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) -> dict[str, float]:
