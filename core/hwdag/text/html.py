@@ -48,11 +48,11 @@ _DECLARED = re.compile(
 
 # why: spaces of <pre> must survive the cleaning of all others
 _PROTECT = {ord(" "): "\ue000", ord("\t"): "\ue001"}
+_RELEASE = {0xE000: " ", 0xE001: "\t"}
+
 _ITEM = "\ue002"
 _MARK = rf"{_ITEM}(- |\d+\. )"
-
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-_RELEASE = {0xE000: " ", 0xE001: "\t"}
 
 
 def html_content(data: bytes) -> Content:
