@@ -106,7 +106,7 @@ def same(one, two):
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
-    document, whole = prose(100), Tape()
+    document, whole = prose(110), Tape()
     expected = built(document, whole, writer)
     assert expected.graph.height >= 3
     for at in range(len(whole.made)):

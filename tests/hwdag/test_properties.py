@@ -355,8 +355,10 @@ def pages(inner):
 
 @given(st.recursive(WORDS.map(lambda word: (word, [word])), pages, max_leaves=12))
 def test_a_page_has_the_words_that_a_reader_sees(page):
+    """Beside the marks of headings and items."""
     markup, expected = page
-    assert html_content(markup.encode()).text.split() == expected
+    found = html_content(markup.encode()).text.split()
+    assert [word for word in found if word.strip("#-")] == expected
 
 
 @pytest.mark.parametrize(
