@@ -88,6 +88,8 @@ iCarly is a programme.
         (SPACED, "iCarly is", "iCarly"),
         ("# A\n\nOne.\n\n## B\n\nMargaret Eaves\n\nTwo.", "Two.", "B"),
         ("# A\n\nMargaret Eaves\n\nTwo.", "Two.", "Margaret Eaves"),
+        ("# A\n\n```\n# load the data\n```\n\nTwo.", "Two.", "A"),
+        ("```\n\n# A\n\nTwo.", "Two.", "A"),
         (LABELLED, "The team was", "Green Bay Packers"),
         (LABELLED, "Passage 1:", "Green Bay Packers"),
         (LABELLED, "It is used", "Jr."),

@@ -12,7 +12,7 @@ from hwdag.errors import InputError
 from hwdag.text.content import Content, UnreadableError, plain_content
 from hwdag.text.converting import CONVERTED_SUFFIXES, convert
 from hwdag.text.html import html_content
-from hwdag.text.tables import markdown_with_headers, separated_lines
+from hwdag.text.tables import FENCES, markdown_with_headers, separated_lines
 from hwdag.types import Document
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".json"})
@@ -39,7 +39,6 @@ LONGEST_PAGE = 1 << 20
 """Bytes of an HTML page that is parsed within this process, without a limit of time."""
 
 _ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
-_FENCES = ("```", "~~~")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +177,7 @@ def _first_heading(text: str) -> str:
     previous, is_code = "", False
     for line in text.splitlines():
         bare = line.strip()
-        if bare.startswith(_FENCES):
+        if bare.startswith(FENCES):
             is_code = not is_code
         elif not is_code and (match := _ATX_HEADING.match(line)):
             return match[1].strip().rstrip("#").rstrip()

@@ -74,6 +74,7 @@ class _Heading:
     start: int  # of its label, if it has one
     end: int  # of its line, or of the line that underlines it
     title: str
+    marked: bool  # by Markdown, or underlined
 
 
 class Outline:
@@ -82,7 +83,7 @@ class Outline:
     def __init__(self, text: str, title: str = "") -> None:
         self._text = text
         self._title = _bounded(" ".join(title.split()))
-        self._headings = list(_headings(text))
+        self._headings = _headings(text)
         self._starts = [heading.start for heading in self._headings]
 
     def heading_of(self, span: Span) -> str:
@@ -154,13 +155,16 @@ def searched_text(node: Node) -> str:
     return node.text if node.origin == "generated" else in_context(node.heading, node.text)
 
 
-def _headings(text: str) -> Iterator[_Heading]:
+def _headings(text: str) -> list[_Heading]:
     lines = [_Line(start, start + len(line), line.strip()) for start, line in _lines(text)]
     blank = _Line(len(text), len(text), "")
     wrapped = _wrapped([line for line in lines if not line.blank])
-    found: list[tuple[_Heading, bool]] = []  # whether it is marked
+    fences = [i for i, line in enumerate(lines) if line.text.startswith("```")]
+    # why pairs: of a fence that does not end, the rest of the text is not code
+    code = {i for a, b in zip(fences[::2], fences[1::2], strict=False) for i in range(a, b)}
+    found: list[_Heading] = []
     for i, line in enumerate(lines):
-        if line.blank:
+        if line.blank or i in code:
             continue
         before = lines[i - 1] if i else blank
         after = lines[i + 1] if i + 1 < len(lines) else blank
@@ -168,19 +172,19 @@ def _headings(text: str) -> Iterator[_Heading]:
             title = line.text[match.end() :]
             bare = title.rstrip("#")  # signs that close the heading
             title = bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
-            found.append((_Heading(line.start, line.end, _bounded(title)), True))
+            found.append(_Heading(line.start, line.end, _bounded(title), True))
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
-                found.append((_Heading(before.start, line.end, line.text), False))
+                found.append(_Heading(before.start, line.end, line.text, False))
         elif line.title_like and before.blank and line.start not in wrapped:
             # alone in its block, underlined, or above a line that is clearly prose
             is_prose = len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
             underlined = _UNDERLINE.fullmatch(after.text) is not None
             if after.blank or underlined or is_prose:
                 end = after.end if underlined else line.end
-                found.append((_Heading(line.start, end, line.text), underlined))
-    marked = sum(is_marked for _, is_marked in found)
-    return (one for one, is_marked in found if is_marked or marked < MARKED)
+                found.append(_Heading(line.start, end, line.text, underlined))
+    marked = [heading for heading in found if heading.marked]
+    return found if len(marked) < MARKED else marked
 
 
 def _wrapped(lines: Sequence[_Line]) -> set[int]:

@@ -25,7 +25,7 @@ SNIFFED = 1 << 16  # characters that the separator of a file is told from
 _NUMBER = re.compile(r"[-+−(]?[$€£]?\d[\d.,'\s]*[%)€$£]?")
 _YEAR = re.compile(r"[12]\d{3}")
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
-_FENCES = ("```", "~~~")
+FENCES = ("```", "~~~")
 
 
 def table_lines(rows: Iterable[Row], *, has_header: bool | None = None) -> list[str]:
@@ -80,7 +80,7 @@ def markdown_with_headers(text: str) -> str:
     lines, written = text.split("\n"), list[str]()
     at, is_code = 0, False
     while at < len(lines):
-        if lines[at].lstrip().startswith(_FENCES):
+        if lines[at].lstrip().startswith(FENCES):
             is_code = not is_code
         if is_code or not _is_header(lines, at):
             written.append(lines[at])
