@@ -30,7 +30,7 @@ from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.writers import CallableWriter
 from hwdag.text.copies import grounded
 from hwdag.text.headings import Outline
-from hwdag.text.prompts import CONDENSE, Prompts, SummaryPrompt
+from hwdag.text.prompts import CONDENSE, SAYS, SUMS_UP, Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import ScriptedLM, attention_between
@@ -368,6 +368,28 @@ def test_copies_are_refused_and_counted():
     points = [node.text for node in result.graph.nodes if node.level > 1]
     assert points == ["Anna sailed a red boat home."]
     assert result.replies == Replies(refused=5, too_long=1)
+
+
+@pytest.mark.parametrize("second", ["Somebody sailed.", "Anna bought a red boat."])
+def test_who_copies_is_asked_once_more_in_other_words(second):
+    """To a prompt of the caller's own there are no other words."""
+    text, asked = "Anna bought a red boat. " + LONG, []
+
+    def write(prompt):
+        asked.append(prompt)
+        return "* Anna bought a red boat." if SAYS in prompt or len(asked) > 2 else f"* {second}"
+
+    result = built(Document("d", text), writer=CallableWriter(write))
+    is_kept = second not in text
+    points = [(node.text, node.origin) for node in result.graph.nodes if node.level > 1]
+    assert asked == [asked[0], asked[0].replace(SAYS, SUMS_UP)]
+    assert SAYS in asked[0]
+    assert ((second, "generated") in points) == is_kept
+    refused, fallbacks = (1, 0) if is_kept else (2, 1)
+    assert result.replies == Replies(retries=1, refused=refused, fallbacks=fallbacks)
+    own = Prompts(summary=SummaryPrompt("<{information}>"))
+    result = built(Document("d", text), writer=CallableWriter(write), prompts=own)
+    assert (len(asked), result.replies) == (3, Replies(refused=1, fallbacks=1))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Information Points of windows: written by an LM, or picked from the text.
 
 Ours, not the papers': points are written passage by passage, and one that copies the text, or moves a
-year, is refused. A reply without a point costs one bounded retry. If nothing usable comes, points are extracted;
-both are counted in the report and the node says `extractive`. Every reply is kept at once, and an error
+year, is refused. A reply without a usable point costs one bounded retry. If that has none either, points are
+extracted; both are counted in the report and the node says `extractive`. Every reply is kept at once, and an error
 of the writer names the writer.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import add
@@ -27,12 +27,13 @@ from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Calls, Finished, SharedCalls, is_text, key_of, picks_of
 from hwdag.text.copies import grounded, originals
 from hwdag.text.points import parse_points, parse_statement
+from hwdag.text.prompts import SAYS, SUMS_UP
 from hwdag.text.sentences import ends_sentence
 from hwdag.trace.bars import Advance
 from hwdag.types import Origin, Span
 
 RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary point per line."
-"""Added to the prompt of the single retry; greedy decoding of the same prompt would not change."""
+"""Added to the prompt after a reply without points; greedy decoding of the same prompt would not change."""
 
 PROMPTS_AT_ONCE = 4  # for a writer that does not say how many it answers at once
 
@@ -174,19 +175,35 @@ def make_points(
     asked = partial(replies, writer, calls=calls, limit=limit, condense=plan.has_passages)
     found = asked(prompts, advance=advance)
     written = list(map(read, passages, found))
-    # why not what was refused or too long: asked for the same, greedy decoding says the same
-    retried = [i for i, (texts, counts) in enumerate(written) if not texts and counts == Replies()]
-    again = asked([prompts[i] + RETRY for i in retried])
-    for i, reply in zip(retried, again, strict=True):
-        written[i] = read(passages[i], reply)
+    second = {
+        i: prompt
+        for i, (texts, counts) in enumerate(written)
+        if not texts and (prompt := _second_prompt(passages[i], counts))
+    }
+    for i, reply in zip(second, asked(list(second.values())), strict=True):
+        texts, counts = read(passages[i], reply)
+        written[i] = texts, written[i][1] + counts
     points = [[Point(text, "generated") for text in texts] for texts, _ in written]
     failed = [i for i, texts in enumerate(points) if not texts]
     for i, picked in zip(failed, pick([passages[i].parts for i in failed]), strict=True):
         points[i] = picked
-    counted = sum((counts for _, counts in written), Replies(len(retried), len(failed)))
+    counted = sum((counts for _, counts in written), Replies(len(second), len(failed)))
     each = iter(points)
     by_window = [list(chain.from_iterable(next(each) for _ in told([w]))) for w in windows]
     return [_first(several, reader, plan.points_tokens) for several in by_window], counted
+
+
+def _second_prompt(passage: Window, counts: Replies) -> str:
+    """What is asked where the first reply has nothing usable: for the form, or for what is no copy.
+
+    Empty where greedy decoding would say the same again: a refused reply to a prompt of the caller's own,
+    and one that is too long.
+    """
+    if counts == Replies():
+        return passage.request().prompt + RETRY
+    if counts.refused and SAYS in passage.after:
+        return replace(passage, after=passage.after.replace(SAYS, SUMS_UP)).request().prompt
+    return ""
 
 
 def _first(points: list[Point], reader: Reader, limit: int) -> list[Point]:

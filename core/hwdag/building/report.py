@@ -25,7 +25,7 @@ class BuildReport:
         skipped: (document id, reason) of input that holds nothing to index.
         deleted: ids of documents that were removed because they are gone from the source.
         nodes: nodes made.
-        retries: windows or passages whose first reply held no point.
+        retries: windows or passages that were asked about again: the first reply had no usable point.
         fallbacks: those without a usable point in any reply; their points are extractive.
         refused: written points that were left out (`hwdag.text.copies`): copies of their window or of
             another point, and those whose years belong to another sentence.

@@ -33,20 +33,23 @@ pronouns like he/she/they and instead use full names.{language} Generate in the 
 Do not provide any explanation and start the summary directly."""
 """GARLIC Table 4, PECAN Table A1, to the letter; `{language}` is ours (empty or one sentence)."""
 
-CONDENSE = """\
+SAYS = "says who did what, and why, or what is the case"
+SUMS_UP = "sums up the whole text"
+
+CONDENSE = f"""\
 Summarize the following text.
 
-{information}
+{{information}}
 
-Write one summary point, in your own words: one statement of at most 25 words that says who did what, and \
-why, or what is the case. Never quote or copy a sentence. Use full names instead of pronouns like \
-he/she/they.{language} Generate in the format of:
+Write one summary point, in your own words: one statement of at most 25 words that {SAYS}. Never quote or \
+copy a sentence. Use full names instead of pronouns like he/she/they.{{language}} Generate in the format of:
 
 * summary point
 
 Do not provide any explanation and start with the summary point."""
 """Ours (`benchmarks/points.py`). Asked for several points about a longer text, a small writer tells it
-sentence by sentence; asked to sum up the text, it writes "The text describes"."""
+sentence by sentence; asked to sum up the text, it writes "The text describes". Asked who did what, it
+sometimes copies a deed; then it is asked once more, for what `SUMS_UP`."""
 
 SAME_LANGUAGE = " Write in the same language as the information."
 NAMED_LANGUAGE = " Write in {language}."
