@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from hwdag.building.levels import embedded_texts
+from hwdag.building.levels import embedded_parts
 from hwdag.config import Scoring, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder
+from hwdag.embedding.titles import embed_parts
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader
@@ -147,7 +148,7 @@ def corpus_of(
             number,
             document,
             HWDAG.from_rows(some, []),
-            embedder.embed(embedded_texts(some)),
+            embed_parts(embedder, embedded_parts(some)),
         )
         for number, (document, some) in enumerate(zip(documents, nodes, strict=True), start=1)
     )

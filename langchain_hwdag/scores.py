@@ -9,7 +9,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.hashing import unit_rows
-from hwdag.text.headings import in_context
+from hwdag.embedding.titles import embed_parts, parts_of
 
 FETCH_K = 20  # documents that diverse ones are chosen from, as in LangChain's stores
 LAMBDA_MULT = 0.5
@@ -44,8 +44,8 @@ def diverse(
 
 def _embedded(embedder: Embedder, documents: list[Document]) -> Vectors:
     """The documents as they were embedded, behind their headings, (documents, dimension)."""
-    texts = [
-        in_context(str(document.metadata.get("heading") or ""), document.page_content)
+    parts = [
+        parts_of(str(document.metadata.get("heading") or ""), document.page_content)
         for document in documents
     ]
-    return unit_rows(embedder.embed(texts))
+    return unit_rows(embed_parts(embedder, parts))

@@ -73,9 +73,9 @@ class Node:
 
     `sources` are the character spans of the document that support the text: the chunk itself, the
     picked sentence of an extractive point, or the sentences that a generated point attended to most
-    (through the strongest edges, for levels above 2). `heading` is the heading of the first span,
-    or "". `line_tokens` are those of the node as a line that a reader reads, alone and behind its
-    heading; 0 where nobody counted.
+    (through the strongest edges, for levels above 2). `heading` is the heading of the first span
+    behind those above it ("Museum > Prices"), or "". `line_tokens` are those of the node as a line that a
+    reader reads, alone, behind the last of its headings, and behind all; 0 where nobody counted.
     """
 
     id: str
@@ -86,7 +86,7 @@ class Node:
     tokens: int
     sources: tuple[Span, ...]
     heading: str = ""
-    line_tokens: tuple[int, int] = (0, 0)
+    line_tokens: tuple[int, int, int] = (0, 0, 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node as JSON-able values; `spans` are [start, end) in characters."""

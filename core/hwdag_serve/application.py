@@ -26,7 +26,7 @@ from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.conversation import checked_history
 from hwdag.text.files import KNOWN_SUFFIXES, read_documents
-from hwdag.text.headings import Outline
+from hwdag.text.headings import Outline, parted
 from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporting
 from hwdag.types import Answer, Document, Retrieval, Span, Step, shown_documents
@@ -229,7 +229,7 @@ def example_questions(documents: Sequence[Document]) -> list[str]:
     for document in documents[:: max(1, len(documents) // MOST_QUESTIONS)]:
         outline = Outline(document.text[:BEGINNING], document.title)
         end = len(document.text[:BEGINNING])
-        found = (outline.heading_of(Span(at, at)) for at in (end // 2, 0, end))
+        found = (parted(outline.heading_of(Span(at, at)))[1] for at in (end // 2, 0, end))
         names[next(filter(None, found), document.title or document.id)] = None
     return [f"What is said about {name.strip('?.:! ')}?" for name in list(names)[:MOST_QUESTIONS]]
 

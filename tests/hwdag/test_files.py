@@ -9,6 +9,7 @@ import time
 import zipfile
 import zlib
 from contextlib import suppress
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -156,7 +157,7 @@ def test_headings_and_items_of_html_are_marked(tmp_path):
         "2. Pay.",
     ]
     assert [line for line in text.split("\n") if line] == lines
-    assert headings(text, sentences(text)) == ["Expenses"] * 6 + ["Ask"] * 3
+    assert headings(text, sentences(text)) == ["Expenses"] * 6 + ["Expenses > Ask"] * 3
 
 
 def test_html_keeps_its_blocks(tmp_path):
@@ -285,7 +286,8 @@ DOCX = {
     "Target='word/document.xml'/></Relationships>",
     "word/document.xml": f"<w:document xmlns:w='{WORD}'>{BODY}</w:document>",
     "word/styles.xml": f"<w:styles xmlns:w='{WORD}'><w:style w:type='paragraph' w:styleId="
-    "'Heading1'><w:name w:val='heading 1'/></w:style></w:styles>",
+    "'Heading1'><w:name w:val='heading 1'/></w:style><w:style w:type='paragraph' w:styleId='Top'>"
+    "<w:name w:val='Title'/></w:style></w:styles>",
     "word/_rels/document.xml.rels": f"<Relationships xmlns='{RELATIONS}'><Relationship Id='r2' "
     "Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles' "
     "Target='styles.xml'/></Relationships>",
@@ -308,6 +310,33 @@ def test_office_files_keep_their_headings(tmp_path):
     document, broken = read_documents([tmp_path])
     assert (document.title, document.text) == ("Dogs", "# Dogs\n\nThey bark.")
     assert "not a readable package" in broken.reason
+
+
+@pytest.mark.slow
+def test_the_title_of_a_word_document_is_no_chapter_of_it(tmp_path):
+    pytest.importorskip("markitdown")
+    top = "<w:p><w:pPr><w:pStyle w:val='Top'/></w:pPr><w:r><w:t>On pets</w:t></w:r></w:p>"
+    data = word(BODY.replace("<w:body>", f"<w:body>{top}"))
+    found = read_bytes(tmp_path, data, "a.docx")
+    assert (found.title, found.text) == ("On pets", "On pets\n\n# Dogs\n\nThey bark.")
+
+
+@pytest.mark.slow
+def test_slides_have_no_numbers_in_their_text(tmp_path):
+    pytest.importorskip("markitdown")
+    pptx, buffer = pytest.importorskip("pptx"), io.BytesIO()
+    show = pptx.Presentation()
+    for title in ("Dogs", "Cats"):
+        slide = show.slides.add_slide(show.slide_layouts[1])
+        slide.shapes.title.text, slide.placeholders[1].text = title, f"{title} sleep."
+    show.save(buffer)
+    found = read_bytes(tmp_path, buffer.getvalue(), "a.pptx")
+    assert [line for line in found.text.split("\n") if line] == [
+        "# Dogs",
+        "Dogs sleep.",
+        "# Cats",
+        "Cats sleep.",
+    ]
 
 
 @pytest.mark.slow
@@ -383,6 +412,20 @@ def test_a_sheet_is_its_filled_rows(tmp_path):
     assert read_bytes(tmp_path, data, "a.xlsx").text == (
         "## Dogs\n\n| name, age\n| Rex, age: 3\n| a b, 0.5"
     )
+
+
+@pytest.mark.slow
+def test_values_of_a_sheet_are_shown_as_in_its_program(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book, path = openpyxl.Workbook(), tmp_path / "a.xlsx"
+    values = [datetime(2024, 3, 1), datetime(2024, 3, 1, 9, 30), 0.1 + 0.2, 0.2315, 1, True, 1e7]
+    for column, value in enumerate(values, 1):
+        cell = book.active.cell(1, column, value)
+        if column in (4, 5):
+            cell.number_format = "0.0%"
+    book.save(path)
+    shown = "2024-03-01, 2024-03-01 09:30:00, 0.3, 23.15%, 100%, True, 10000000"
+    assert read(path).text == f"## Sheet\n\n| {shown}"
 
 
 @pytest.mark.slow

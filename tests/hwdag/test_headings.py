@@ -86,8 +86,8 @@ iCarly is a programme.
         (SPACED, "Retief took", "RED-TAPE MOUNTAIN"),
         (SPACED, "where they", "Main results"),
         (SPACED, "iCarly is", "iCarly"),
-        ("# A\n\nOne.\n\n## B\n\nMargaret Eaves\n\nTwo.", "Two.", "B"),
-        ("# A\n\nMargaret Eaves\n\nTwo.", "Two.", "Margaret Eaves"),
+        ("# A\n\nOne.\n\n## B\n\nMargaret Eaves\n\nTwo.", "Two.", "A > B"),
+        ("# A\n\nMargaret Eaves\n\nTwo.", "Two.", "A > Margaret Eaves"),
         ("# A\n\n```\n# load the data\n```\n\nTwo.", "Two.", "A"),
         ("```\n\n# A\n\nTwo.", "Two.", "A"),
         (LABELLED, "The team was", "Green Bay Packers"),
@@ -95,7 +95,7 @@ iCarly is a programme.
         (LABELLED, "It is used", "Jr."),
         (MARKDOWN, "Before any", ""),
         (MARKDOWN, "Cats sleep", "Animals"),
-        (MARKDOWN, "Dogs bark", "Dogs"),
+        (MARKDOWN, "Dogs bark", "Animals > Dogs"),
         (MARKDOWN, "Trees stand", "Plants"),
         (PLAIN, "It was a dark", "CHAPTER I"),
         (PLAIN, "lies a small", "The Legend of Sleepy Hollow"),
@@ -106,6 +106,51 @@ iCarly is a programme.
 )
 def test_the_heading_above(text, passage, heading):
     assert heading_of(text, passage) == heading
+
+
+PAGE = "# Museum\n\nIt is old.\n\n## Prices\n\nTen.\n\n### Children\n\nFive.\n\n## Hours\n\nNine."
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "found"),
+    [
+        (PAGE, "", ["Museum", "Museum > Prices", "Museum > Prices > Children", "Museum > Hours"]),
+        (
+            PAGE,
+            "museum",
+            ["Museum", "Museum > Prices", "Museum > Prices > Children", "Museum > Hours"],
+        ),
+        (
+            "# Prices\n\nTen.\n\n## Children\n\nFive.",
+            "Prices - The museum of Elm Hill",
+            [
+                "Prices - The museum of Elm Hill > Prices",
+                "Prices - The museum of Elm Hill > Children",
+            ],
+        ),
+        ("# A\n\nOne.\n\n# B\n\nTwo.\n\n## C\n\nThree.", "A", ["A", "B", "B > C"]),
+        ("# A\n\nOne.\n\n# B\n\nTwo.", "Notes", ["Notes > A", "Notes > B"]),
+        (
+            "Deep\n----\n\nOne.\n\nTop\n===\n\nTwo.\n\n### Low\n\nThree.",
+            "",
+            ["Deep", "Top", "Top > Low"],
+        ),
+        (
+            "KNAVES\n\nIllustrated by Ann\n\nIt rained.\n\nII\n\nIt snowed.",
+            "Knaves",
+            ["KNAVES", "Knaves > Illustrated by Ann", "Knaves > II"],
+        ),
+        (
+            "# " + "long " * 30 + "\n\nOne.\n\n## " + "word " * 20 + "\n\nTwo.",
+            "Title",
+            ["Title > " + "long " * 29 + "long", "Title > " + "word " * 19 + "word"],
+        ),
+    ],
+)
+def test_headings_above_each_other(text, title, found):
+    """Sections of other documents have the same names; where they do not fit, the title goes first."""
+    outline, spans = Outline(text, title), sentences(text)
+    assert list(dict.fromkeys(outline.heading_of(span) for span in spans)) == found
 
 
 @given(st.text(alphabet="ab.#:\n =", max_size=200))
@@ -120,6 +165,8 @@ def test_a_passage_is_put_behind_its_heading_once():
     assert in_context("Dogs", "They bark.") == "Dogs: They bark."
     assert in_context("", "They bark.") == "They bark."
     assert in_context("Dogs", "Dogs\nThey bark.") == "Dogs\nThey bark."
+    assert in_context("Animals > Dogs", "They bark.") == "Animals: Dogs: They bark."
+    assert in_context("Animals > Dogs", "## Dogs\n\nThey bark.") == "Animals: ## Dogs\n\nThey bark."
 
 
 def test_paragraphs_are_parted_by_blank_lines_and_begin_with_their_heading():

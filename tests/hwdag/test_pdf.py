@@ -239,6 +239,34 @@ def test_a_stamp_over_the_page_is_no_heading(degrees):
     assert (content.text, content.title) == (WATERWORKS, "")
 
 
+@pytest.mark.parametrize("hyphen", ["-", "\u2010", "\u00ad"])
+def test_a_hyphen_is_one_whatever_its_sign(hyphen):
+    place = {"x0": 0, "x1": 60, "top": 0, "bottom": 10, "size": 10, "fontname": "Times"}
+    lines = [
+        layout._piece([{"text": text, **place}]).text
+        for text in (f"first{hyphen}year water{hyphen}", "works")
+    ]
+    assert pdf_module._rendered([layout.Block("text", lines)], {}, set()) == "first-year waterworks"
+
+
+def test_lines_of_chinese_are_put_together_without_a_blank():
+    lines = ["总部位于二〇二", "四年，共有", "500 人，", "和 Ada", "Lovelace"]
+    found = pdf_module._rendered([layout.Block("text", lines)], {}, set())
+    assert found == "总部位于二〇二四年，共有 500 人，和 Ada Lovelace"
+
+
+def test_cells_below_a_name_that_spans_two_columns_are_not_lost():
+    rows = [
+        [(0, 20, "Hall"), (40, 110, "Members Others")],
+        *[[(0, 20, f"H{i}"), (40, 60, f"{i}1"), (90, 110, f"{i}2")] for i in range(3)],
+    ]
+    lines = [
+        layout.Line(tuple(layout.Piece(text, x0, x1, y, y + 10, 10.0) for x0, x1, text in row))
+        for y, row in enumerate(rows)
+    ]
+    assert layout._cells(lines)[1:] == [[f"H{i}", f"{i}1 {i}2"] for i in range(3)]
+
+
 def test_text_from_right_to_left_is_not_mirrored():
     text = "הנמל נבנה על ידי קלרה הולם"
     content = pdf_content(pdf_world.hebrew(text))

@@ -12,7 +12,7 @@ from hwdag.config import NEVER, SearchConfig
 from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
 from hwdag.search.context import FEW, NEAR_BEST, Sections, by_section, with_headings
-from hwdag.text.headings import searched_text
+from hwdag.text.headings import in_context, parted, searched_text
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node, Span
 from hwdag_lab.scripted import ScriptedLM
@@ -173,7 +173,7 @@ def test_what_was_counted_when_it_was_built_is_not_counted_again(tmp_path):
         assert bool(reader.counted) == (tokenizer == "another")
     assert found[0].steps and found[0] == found[1]
     for node in nodes:
-        lines = [node.text, searched_text(node)]
+        lines = [node.text, in_context(parted(node.heading)[1], node.text), searched_text(node)]
         assert list(node.line_tokens) == ScriptedLM().count_lines(lines)
         assert {*lines} <= {*builder.counted}
 

@@ -14,9 +14,10 @@ from test_living_index import BUDGET, CONFIG, QUESTION
 from test_merge import ATTENTION, rows
 
 from hwdag import HWDAGIndex
-from hwdag.building.levels import embedded_texts
+from hwdag.building.levels import embedded_parts
 from hwdag.cli.main import main
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.embedding.titles import embed_parts
 from hwdag.errors import IndexFileError, InputError, ModelNotFound
 from hwdag.store.sqlite import Store
 from hwdag.store.verify import verify
@@ -54,7 +55,7 @@ def test_points_edges_and_calls_stay(path):
             entry = index.entries[name]
             assert (entry.document, entry.graph.nodes) == (document, graph.nodes)
             assert (entry.graph.raw != graph.raw).nnz == 0
-            assert np.array_equal(entry.vectors, OTHER.embed(embedded_texts(graph.nodes)))
+            assert np.array_equal(entry.vectors, embed_parts(OTHER, embedded_parts(graph.nodes)))
         assert len(index.refresh(documents(5)).unchanged) == 5
         edited = documents(1)[0]
         assert index.refresh([replace(edited, text=edited.text + " It ended.")]).built

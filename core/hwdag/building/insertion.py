@@ -23,9 +23,10 @@ from reprlib import repr as brief
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from hwdag.arrays import Vectors
-from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_texts
+from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_parts
 from hwdag.building.points import Unwritten
 from hwdag.building.report import BuildReport, LimitReached, Limits, Meter
+from hwdag.embedding.titles import Parts
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.records import DocumentRows
@@ -249,12 +250,11 @@ class Insertion:
             )
         return False
 
-    def _known_vectors(self, document_id: str) -> Mapping[str, Vectors]:
-        """Embeddings of the stored version of a document, by text."""
+    def _known_vectors(self, document_id: str) -> Mapping[Parts, Vectors]:
+        """Embeddings of the stored version of a document, by what was embedded."""
         with suppress(InputError, IndexCorrupt):  # it is not there, or damaged
             entry = self._store.load(document_id)
-            texts = embedded_texts(entry.graph.nodes)
-            return dict(zip(texts, entry.vectors, strict=True))
+            return dict(zip(embedded_parts(entry.graph.nodes), entry.vectors, strict=True))
         return {}
 
     def _before_call(self) -> None:

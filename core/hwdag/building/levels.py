@@ -28,12 +28,13 @@ from hwdag.building.points import (
 from hwdag.building.windows import LEAST_TOKENS, Window, WindowPlan, windows_of
 from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.titles import Parts, combined, parts_of, texts_of
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.base import Reader, Writer
 from hwdag.store.calls import CallCache, key_of, vectors_of
 from hwdag.text.chunking import chunk, leaves
-from hwdag.text.headings import Outline, searched_text
+from hwdag.text.headings import Outline, read_texts
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import BYTES, Reporter
 from hwdag.types import Document, Node
@@ -104,7 +105,7 @@ class GraphBuilder:
         document: Document,
         reporter: Reporter,
         calls: CallCache | None = None,
-        known: Mapping[str, Vectors] | None = None,
+        known: Mapping[Parts, Vectors] | None = None,
     ) -> BuiltGraph:
         """Build the graph of a document.
 
@@ -112,7 +113,7 @@ class GraphBuilder:
             document: what to build from; not blank.
             reporter: is told of every window.
             calls: finished calls, which are not repeated; new ones are added.
-            known: embeddings that need not be made, by text, (dimension,) each.
+            known: embeddings that need not be made, by `embedded_parts`, (dimension,) each.
 
         Raises:
             InputError, ContextTooSmall, WriterFailed: as `HWDAGIndex.refresh` says.
@@ -158,7 +159,7 @@ class GraphBuilder:
         return BuiltGraph(graph, vectors, replies, notes)
 
     def leaves(
-        self, document: Document, reporter: Reporter, known: Mapping[str, Vectors] | None = None
+        self, document: Document, reporter: Reporter, known: Mapping[Parts, Vectors] | None = None
     ) -> BuiltGraph:
         """Build the leaves alone, which need no language model."""
         nodes = self._leaves(document, Outline(document.text, document.title))
@@ -284,12 +285,12 @@ class GraphBuilder:
 
     def _counted(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes with the tokens of their lines, so that no search counts them."""
-        lines = [(node.text, searched_text(node)) for node in nodes]
+        lines = list(map(read_texts, nodes))
         texts = list(dict.fromkeys(chain.from_iterable(lines)))
         counts = dict(zip(texts, self.reader.count_lines(texts), strict=True))
         return [
-            replace(node, line_tokens=(counts[alone], counts[behind]))
-            for node, (alone, behind) in zip(nodes, lines, strict=True)
+            replace(node, line_tokens=(counts[alone], counts[behind_one], counts[behind_all]))
+            for node, (alone, behind_one, behind_all) in zip(nodes, lines, strict=True)
         ]
 
 
@@ -298,7 +299,7 @@ def embeddings_of(
     embedder: Embedder,
     reporter: Reporter,
     calls: CallCache | None = None,
-    known: Mapping[str, Vectors] | None = None,
+    known: Mapping[Parts, Vectors] | None = None,
     *,
     is_only: bool = False,
 ) -> Vectors:
@@ -306,9 +307,10 @@ def embeddings_of(
 
     With `is_only` there are no other calls: a single batch is not kept, but stored with the document.
     """
-    texts, known = embedded_texts(nodes), known or {}
+    parts, known = embedded_parts(nodes), known or {}
     calls = CallCache.open() if calls is None else calls
-    new = list(dict.fromkeys(text for text in texts if text not in known))
+    missing_parts = [part for part in dict.fromkeys(parts) if part not in known]
+    new = texts_of(missing_parts)
     batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
     # why by characters: long texts take longer, and so the time that is left is told well
@@ -335,15 +337,20 @@ def embeddings_of(
         is_kept = not is_only or len(batches) > 1
         made = calls.results(keys, fits, embed, keep=False, commit=is_kept)
         advance_to(ends[-1])
-    found = dict(known)
+    found = dict[str, Vectors]()
     for batch, arrays in zip(batches, made, strict=True):
         found |= zip(batch, arrays["vectors"], strict=True)
-    return np.stack([found[text] for text in texts])
+    rows = dict(known)
+    if missing_parts:
+        rows |= zip(missing_parts, combined(missing_parts, found), strict=True)
+    return np.stack([rows[part] for part in parts])
 
 
-def embedded_texts(nodes: Sequence[Node]) -> list[str]:
-    """Say what is embedded of every node: a slice of the document behind its heading."""
-    return list(map(searched_text, nodes))
+def embedded_parts(nodes: Sequence[Node]) -> list[Parts]:
+    """Say what is embedded of every node: of a slice of the document, with its headings."""
+    return [
+        parts_of("" if node.origin == "generated" else node.heading, node.text) for node in nodes
+    ]
 
 
 def _tokens(nodes: Sequence[Node]) -> int:

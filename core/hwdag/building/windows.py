@@ -6,12 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, ReplayRequest
-from hwdag.text.headings import Outline
+from hwdag.text.headings import Outline, lead, parted
 from hwdag.text.prompts import CONDENSE, SUMMARY, SummaryPrompt
 from hwdag.text.sentences import ends_sentence, sentences
 from hwdag.types import Node, Origin, Span
@@ -45,7 +45,7 @@ LEAST_TOKENS = 24
 """A shorter text gets no points: a leaf says it as briefly (ours)."""
 
 HEADING_TOKENS = 32
-"""Room for the heading before a window that begins within a section; a longer one is left out."""
+"""Room for the headings before a window that begins within a section; longer ones are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,16 +267,20 @@ def _leads(nodes: Sequence[Node], outline: Outline) -> list[str]:
 
 
 def _headings(nodes: Sequence[Node], windows: Sequence[range], reader: Reader) -> list[str]:
-    """The heading before each window of leaves, unless that says it itself or there is no room."""
+    """What stands before each window of leaves: its headings, or the last alone where there is no room."""
     first = [nodes[window.start] for window in windows]
-    headings = [
-        "" if node.level > 1 or node.heading in node.text else node.heading + PARAGRAPH
+    choices = [
+        [
+            before + PARAGRAPH
+            for heading in (node.heading, parted(node.heading)[1])
+            if node.level == 1 and (before := lead(heading, node.text))
+        ]
         for node in first
     ]
-    counts = reader.count_tokens(headings)
+    texts = list(chain.from_iterable(choices))
+    tokens = dict(zip(texts, reader.count_tokens(texts), strict=True))
     return [
-        heading if count <= HEADING_TOKENS else ""
-        for heading, count in zip(headings, counts, strict=True)
+        next((one for one in several if tokens[one] <= HEADING_TOKENS), "") for several in choices
     ]
 
 

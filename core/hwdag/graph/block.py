@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats, Ints, Vectors
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
-from hwdag.text.headings import Outline, searched_text
+from hwdag.text.headings import Outline, parted, searched_text
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
 
@@ -229,7 +229,7 @@ def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Posting
         (key_of(" ".join(name)), row, 1)
         for row, node in enumerate(nodes)
         # brackets only tell namesakes apart
-        if 0 < len(name := content_words(node.heading.partition("(")[0])) <= LONGEST_NAME
+        if 0 < len(name := content_words(parted(node.heading)[1].partition("(")[0])) <= LONGEST_NAME
     )
     return np.array([c.total() for c in counted], np.int32), words, names
 

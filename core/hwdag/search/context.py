@@ -14,7 +14,7 @@ from hwdag.lm.base import Session, WalkSession
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
-from hwdag.text.headings import searched_text
+from hwdag.text.headings import parted, read_texts
 from hwdag.types import Candidate, Node, OnStep, Retrieval, Step, Usage
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
@@ -127,8 +127,7 @@ class Budget:
             new = self._corpus.fetch(missing)
             self._nodes.update(zip(missing, new, strict=True))
             for node in new if self._is_counted else ():
-                texts = node.text, searched_text(node)
-                known = zip(texts, node.line_tokens, strict=True)
+                known = zip(read_texts(node), node.line_tokens, strict=True)
                 self._counted.update((text, tokens) for text, tokens in known if tokens)
         return [self._nodes[index] for index in indices]
 
@@ -286,9 +285,17 @@ def with_headings(nodes: Sequence[Node], last: Node | None = None) -> list[str]:
 
 
 def read_after(last: Node | None, node: Node) -> str:
-    """Return the text of a node, behind its heading unless `last` stands under the same."""
-    is_same = last is not None and _section_of(last) == _section_of(node)
-    return node.text if is_same else searched_text(node)
+    """Return the text of a node, behind its headings.
+
+    Those above the last are left out where `last` stands under the same, and all where that does.
+    """
+    alone, behind_one, behind_all = read_texts(node)
+    if last is None or last.document_id != node.document_id:
+        return behind_all
+    if _section_of(last) == _section_of(node):
+        return alone
+    above, _ = parted(node.heading)
+    return behind_one if above in (last.heading, parted(last.heading)[0]) else behind_all
 
 
 def under_heading(last: Node | None, node: Node) -> Node | None:
@@ -305,6 +312,8 @@ class Sections:
     def __init__(self, tokens_of: Callable[[str], int]) -> None:
         self._tokens_of = tokens_of
         self._first: dict[tuple[str, str], Node] = {}
+        self._before: dict[tuple[str, str], Node | None] = {}
+        self._last: Node | None = None
 
     def cost(self, node: Node) -> int:
         """Tokens that one more node takes, at most."""
@@ -312,15 +321,21 @@ class Sections:
 
     def text(self, node: Node) -> str:
         """What one more node is counted as: its text, behind its heading where it would be the first."""
-        return searched_text(node) if self._leads(node) else node.text
+        if not self._leads(node):
+            return node.text
+        return read_after(self._before.get(_section_of(node), self._last), node)
 
     def add(self, node: Node) -> int:
         """Count a node in; returns how many tokens more there are, fewer where the heading moves."""
-        added = self.cost(node)
+        added, section = self.cost(node), _section_of(node)
         if self._leads(node):
-            if first := self._first.get(_section_of(node)):
-                added += self._tokens_of(first.text) - self._tokens_of(searched_text(first))
-            self._first[_section_of(node)] = node
+            if first := self._first.get(section):
+                before = read_after(self._before[section], first)
+                added += self._tokens_of(first.text) - self._tokens_of(before)
+            else:
+                self._before[section] = self._last
+                self._last = under_heading(self._last, node)
+            self._first[section] = node
         return added
 
     def _leads(self, node: Node) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hwdag.arrays import Floats
-from hwdag.text.headings import searched_text
+from hwdag.text.headings import parted, searched_text
 from hwdag.text.languages import told_language
 from hwdag.text.words import content_words, words
 from hwdag.types import Answer, Node, Retrieval
@@ -116,7 +116,9 @@ def _bare(node: Node) -> str:
     """The text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
     text = node.text.lstrip("# ").removeprefix("- ").removeprefix("* ")
     first, _, rest = text.partition("\n")
-    return " ".join((rest if first.strip() == node.heading and rest.strip() else text).split())
+    return " ".join(
+        (rest if first.strip() == parted(node.heading)[1] and rest.strip() else text).split()
+    )
 
 
 def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) -> dict[str, float]:

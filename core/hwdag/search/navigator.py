@@ -36,6 +36,7 @@ from hwdag.errors import InputError, ModelNotFound
 from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.similarity import Similarity
+from hwdag.text.headings import parted
 from hwdag.text.words import content_words
 from hwdag.types import Node
 
@@ -270,7 +271,7 @@ class _Facts:
         keys = [(node.document_id, node.heading) for node in nodes]
         ordinals = [self._headings.setdefault(key, len(self._headings)) for key in keys]
         self.heading = np.append(self.heading, ordinals)
-        named = [set(content_words(node.heading)) for node in nodes]
+        named = [set(content_words(parted(node.heading)[1])) for node in nodes]
         shares = [len(words & self._columns.keys()) / max(1, len(words)) for words in named]
         self.heading_asked = np.append(self.heading_asked, shares)
         self.heading_words = np.concatenate([self.heading_words, self._marked(named)])

@@ -250,18 +250,20 @@ def _node_rows(nodes: Sequence[Node]) -> list[Row]:
 
 
 def _node(fields: Row, document_id: str) -> Node:
-    identity, level, origin, text, tokens, sources, heading, (alone, behind) = fields
+    identity, level, origin, text, tokens, sources, heading, counts = fields
     if not all(isinstance(value, str) for value in (identity, text, heading)):
         raise InputError("an id, a text or a heading is not text")
     _check_unicode(identity + text + heading, f"node {identity!r}")
-    if not type(level) is type(tokens) is type(alone) is type(behind) is int:
+    alone, behind_one, behind_all = counts
+    line_tokens = alone, behind_one, behind_all
+    if {type(number) for number in (level, tokens, *line_tokens)} != {int}:
         raise InputError(f"level or tokens of node {identity} are not whole numbers")
-    if min(alone, behind) < 0:
+    if min(line_tokens) < 0:
         raise InputError(f"node {identity} has a negative number of tokens")
     if origin not in get_args(Origin):
         raise InputError(f"node {identity} has the unknown origin {origin!r}")
     spans = tuple(Span(start, end) for start, end in sources)
-    return Node(identity, document_id, level, text, origin, tokens, spans, heading, (alone, behind))
+    return Node(identity, document_id, level, text, origin, tokens, spans, heading, line_tokens)
 
 
 # Graph

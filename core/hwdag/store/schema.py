@@ -23,7 +23,7 @@ from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447  # the letters HWDG
-SCHEMA_VERSION = 9  # raise it with every change of the format; other formats are refused
+SCHEMA_VERSION = 10  # raise it with every change of the format; other formats are refused
 
 PAGE_SIZE = 4096
 """Bytes of a page. Larger ones (8 and 16 KiB) read long arrays no faster, and guards cost more."""

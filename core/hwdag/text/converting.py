@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime, time
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ UNPACKED_BYTES = 1 << 29  # of all members of a packed file together
 MOST_CHARACTERS = 1 << 27  # of a text
 
 # a formula, and no value or an empty one before its cell ends
+_SLIDE_NUMBER = re.compile(r"<!-- Slide number: \d+ -->\n*")
 _NO_VALUE = re.compile(
     rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\s[^<>]*/>)\s*(?:<(?:\w+:)?v\s*(?:/>|>\s*</)|</(?:\w+:)?c>)"
 )
@@ -143,13 +145,15 @@ def _document(data: bytes) -> tuple[str, str | None]:
     found = convert_to_html(
         pre_process_docx(io.BytesIO(data)),  # the formulas as LaTeX
         convert_image=lambda image: [html.text(image.alt_text or "")],
+        style_map="p[style-name='Title'] => p.title:fresh",
     )
     page = BeautifulSoup(found.value, "html.parser")
+    title = page.find("p", class_="title")
     for table in page.find_all("table"):
         if table.tr and not table.th:  # why: few documents mark the header of a table
             for cell in table.tr.find_all("td", recursive=False):
                 cell.name = "th"
-    return page_text(page), None
+    return page_text(page), title.get_text(" ", strip=True) if title else None
 
 
 def _markdown(suffix: str, data: bytes) -> tuple[str, str | None]:
@@ -159,7 +163,7 @@ def _markdown(suffix: str, data: bytes) -> tuple[str, str | None]:
     kind = converters.PptxConverter if suffix == ".pptx" else converters.EpubConverter
     unescaped = {"escape_asterisks": False, "escape_underscores": False}
     found = kind().convert(io.BytesIO(data), StreamInfo(extension=suffix), **unescaped)
-    return found.markdown, found.title
+    return _SLIDE_NUMBER.sub("", found.markdown), found.title
 
 
 def _notebook(data: bytes) -> tuple[str, str | None]:
@@ -231,7 +235,17 @@ def _shown(cell: ReadOnlyCell, formula: object) -> str:
     if cell.value is None and cell.data_type == "n":
         text = getattr(formula, "text", formula)  # that of an array is an object
         return text if isinstance(text, str) else ""
-    return "" if cell.value is None else str(cell.value)
+    return "" if cell.value is None else _as_shown(cell.value, cell.number_format or "")
+
+
+def _as_shown(value: object, number_format: str) -> str:
+    """A value nearly as the program shows it: a date without midnight, and a share as percent."""
+    if isinstance(value, datetime) and value.time() == time():
+        return value.date().isoformat()
+    if isinstance(value, float) or (type(value) is int and "%" in number_format):
+        # why 15: as many digits as the file holds rightly, so 0.1 + 0.2 is 0.3
+        return f"{value * 100:.15g}%" if "%" in number_format else f"{value:.15g}"
+    return str(value)
 
 
 _READERS: dict[str, Callable[[bytes], tuple[str, str | None]]] = {

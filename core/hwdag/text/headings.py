@@ -32,6 +32,8 @@ WRAPPED_WORDS = 5
 """A line with fewer words is no part of a sentence because a small letter follows: "Main results" may stand
 above a list."""
 
+ABOVE = " > "  # between a heading and the one below it
+
 PROSE_FACTOR = 2
 """A title line directly above prose is less than 1/2 of the length of the line that follows."""
 
@@ -69,12 +71,15 @@ class _Line:
         )
 
 
+PLAIN = 7
+
+
 @dataclass(frozen=True, slots=True)
 class _Heading:
     start: int  # of its label, if it has one
     end: int  # of its line, or of the line that underlines it
     title: str
-    marked: bool  # by Markdown, or underlined
+    rank: int  # from 1, of one that is marked by Markdown or underlined; `PLAIN` of the others
 
 
 class Outline:
@@ -85,14 +90,15 @@ class Outline:
         self._title = _bounded(" ".join(title.split()))
         self._headings = _headings(text)
         self._starts = [heading.start for heading in self._headings]
+        self._paths = _paths(self._headings, self._title)
 
     def heading_of(self, span: Span) -> str:
-        """Return the heading that a span begins under, or begins with; "" where there is none.
+        """Return the heading that a span begins under, or begins with, behind those above it.
 
-        A heading holds until the next one, whatever their ranks.
+        "Museum > Prices" for example, since other documents have prices, too; "" where there is none.
         """
-        heading = self._last(span)
-        return heading.title if heading else self._title
+        i = bisect_right(self._starts, span.start)
+        return self._paths[i - 1] if i else self._title
 
     def is_heading(self, span: Span) -> bool:
         """Say whether a span is nothing but a heading."""
@@ -146,13 +152,41 @@ def headings(text: str, spans: Sequence[Span], title: str = "") -> list[str]:
 
 
 def in_context(heading: str, passage: str) -> str:
-    """Put a passage behind its heading, unless it says that itself."""
-    return passage if not heading or heading in passage else f"{heading}: {passage}"
+    """Put a passage behind its heading and those above it, less its own where it has that itself."""
+    before = lead(heading, passage)
+    return f"{before}: {passage}" if before else passage
+
+
+def lead(heading: str, passage: str) -> str:
+    """Return a heading behind those above it, less the last where the passage that follows has it itself."""
+    above, own = parted(heading)
+    titles = above.split(ABOVE) if above else []
+    if own not in passage:
+        titles.append(own)
+    # why colons: behind " > " the default reader answers worse (benchmarks/own_documents.py)
+    return ": ".join(titles)
+
+
+def parted(heading: str) -> tuple[str, str]:
+    """Return the headings above, and the last of those that `Outline.heading_of` returns."""
+    above, _, own = heading.rpartition(ABOVE)
+    return above, own
+
+
+def read_texts(node: Node) -> tuple[str, str, str]:
+    """What may be read of a node: its text alone, behind the last of its headings, and behind all."""
+    if node.origin == "generated":
+        return node.text, node.text, node.text
+    return (
+        node.text,
+        in_context(parted(node.heading)[1], node.text),
+        in_context(node.heading, node.text),
+    )
 
 
 def searched_text(node: Node) -> str:
-    """Say what is embedded and indexed of a node: a slice of a document behind its heading."""
-    return node.text if node.origin == "generated" else in_context(node.heading, node.text)
+    """Say what is indexed of a node: a slice of a document behind its headings."""
+    return read_texts(node)[-1]
 
 
 def _headings(text: str) -> list[_Heading]:
@@ -172,19 +206,47 @@ def _headings(text: str) -> list[_Heading]:
             title = line.text[match.end() :]
             bare = title.rstrip("#")  # signs that close the heading
             title = bare.rstrip() if bare[-1:] in ("", " ", "\t") else title
-            found.append(_Heading(line.start, line.end, _bounded(title), True))
+            rank = match.group().count("#")
+            found.append(_Heading(line.start, line.end, _bounded(title), rank))
         elif line.short and before.short and _LABEL.fullmatch(before.text) and not after.blank:
             if i < 2 or lines[i - 2].blank:
-                found.append(_Heading(before.start, line.end, line.text, False))
+                found.append(_Heading(before.start, line.end, line.text, PLAIN))
         elif line.title_like and before.blank and line.start not in wrapped:
             # alone in its block, underlined, or above a line that is clearly prose
             is_prose = len(after.text) > max(PROSE_FACTOR * len(line.text), MAX_CHARACTERS // 2)
             underlined = _UNDERLINE.fullmatch(after.text) is not None
             if after.blank or underlined or is_prose:
                 end = after.end if underlined else line.end
-                found.append(_Heading(line.start, end, line.text, underlined))
-    marked = [heading for heading in found if heading.marked]
+                rank = (1 if after.text.startswith("=") else 2) if underlined else PLAIN
+                found.append(_Heading(line.start, end, line.text, rank))
+    marked = [heading for heading in found if heading.rank < PLAIN]
     return found if len(marked) < MARKED else marked
+
+
+def _paths(found: Sequence[_Heading], title: str) -> list[str]:
+    """Return every heading behind those above it, the first of which is the title of the document."""
+    whole = title.casefold()
+    # why: where it is a marked heading, it stands above those that are below it alone
+    if any(heading.title.casefold() == whole for heading in found if heading.rank < PLAIN):
+        title = whole = ""
+    above, paths = list[_Heading](), list[str]()
+    for heading in found:
+        while above and above[-1].rank >= heading.rank:
+            above.pop()
+        above.append(heading)
+        # why: a page is called "Prices - The museum" and begins with "The museum"
+        between = [one.title for one in above[:-1] if one.title.casefold() not in whole]
+        first = (between or [heading.title])[0].casefold()
+        titles = ["" if whole in first else title, *between, heading.title]
+        paths.append(_within(list(filter(None, titles))))
+    return paths
+
+
+def _within(titles: list[str]) -> str:
+    """The last of the headings, with as many above it as `LONGEST_HEADING` allows, the first before others."""
+    while len(joined := ABOVE.join(titles)) > LONGEST_HEADING and len(titles) > 1:
+        del titles[1 if len(titles) > 2 else 0]
+    return joined
 
 
 def _wrapped(lines: Sequence[_Line]) -> set[int]:

@@ -70,6 +70,7 @@ CAPTION = re.compile(
 )
 LEADER = " … "  # in a table of contents
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
+_HYPHEN = re.compile("[\u00ad\u2010]")  # as Typst and browsers print it
 _UNKNOWN = re.compile(r"\(cid:\d+\)")  # pdfminer's name of a letter that the font does not name
 _SENTENCE_END = tuple('.!?:;…。！？"”’»)')
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
@@ -339,7 +340,7 @@ def _piece(words: Sequence[dict[str, Any]]) -> Piece:
         is_apart = word["x0"] - last["x1"] > WORD_GAP * word["size"]
         text += (" " if is_apart else "") + word["text"]
     return Piece(
-        _UNKNOWN.sub("", _LEADER.sub(LEADER, text)),
+        _HYPHEN.sub("-", _UNKNOWN.sub("", _LEADER.sub(LEADER, text))),
         float(words[0]["x0"]),
         float(words[-1]["x1"]),
         min(float(word["top"]) for word in words),
@@ -445,7 +446,9 @@ def _cells(lines: Sequence[Line]) -> list[list[str]]:
     for line in lines:
         row = [""] * len(edges)
         for piece in line.pieces:
-            row[next(i for i, (_, x1) in enumerate(edges) if piece.x1 <= x1)] = piece.text
+            at = next(i for i, (_, x1) in enumerate(edges) if piece.x1 <= x1)
+            # why: two may be in one column, below a name that spans both
+            row[at] = f"{row[at]} {piece.text}".strip()
         rows.append(row)
     return rows
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hwdag.text import layout
 from hwdag.text.characters import without_surrogates
 from hwdag.text.content import Content, UnreadableError, said
+from hwdag.text.words import UNSPACED
 
 if TYPE_CHECKING:
     from pdfplumber.pdf import PDF
@@ -34,6 +35,7 @@ _NO_TITLE = re.compile(
     r"\(?anonymous\)?|untitled|unbenannt|document\d*|microsoft \w+ - .*|.*\.(?:docx?|indd|dvi|tex|pdf|pptx?|rtf|odt|qxd)",
     re.I,
 )
+_WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])")
 _DIVIDED = re.compile(r"([^\W\d_]+)-\n([^\W\d_]+)")
 
 
@@ -213,9 +215,14 @@ def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: se
         if block.kind == "rows":
             parts.append("\n".join(block.lines))
             continue
-        text = _undivided("\n".join(block.lines), known).replace("\n", " ")
+        text = _on_one_line(_undivided("\n".join(block.lines), known))
         parts.append(f"{'#' * ranks[block.size]} {text}" if block.kind == "heading" else text)
     return "\n\n".join(part for part in parts if part)
+
+
+def _on_one_line(text: str) -> str:
+    """Without line breaks: a blank for each, but none where words are not parted by blanks."""
+    return _WITHIN_WORDS.sub("", text).replace("\n", " ")
 
 
 def _undivided(text: str, known: set[str]) -> str:

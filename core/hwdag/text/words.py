@@ -7,7 +7,7 @@ from functools import cache
 from unicodedata import category
 
 # why: scripts without spaces between words are taken character by character
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 
 _STOPWORDS = """
 a about after also an and any are as at be been before being but by can did do does for from had
@@ -33,5 +33,5 @@ def content_words(text: str) -> list[str]:
 def _word() -> re.Pattern[str]:
     r"""Letters and digits with the marks on them: `\w` leaves out the vowel signs of Indic scripts."""
     marks = "".join(c for c in map(chr, range(0x300, 0x1E00)) if category(c)[0] == "M")
-    letter = rf"[^\W{_UNSPACED}]"
-    return re.compile(rf"[{_UNSPACED}]|{letter}(?:{letter}|[{marks}])*")
+    letter = rf"[^\W{UNSPACED}]"
+    return re.compile(rf"[{UNSPACED}]|{letter}(?:{letter}|[{marks}])*")

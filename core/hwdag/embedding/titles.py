@@ -1,0 +1,52 @@
+"""Embeddings of passages that stand under several headings: their own, and less of those above it (ours).
+
+Sections of many documents are called "Prices"; whose they are, the headings above say. Put before each
+passage, those would make all passages of a document alike, and the order within a document worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from hwdag.arrays import Vectors
+from hwdag.embedding.base import Embedder
+from hwdag.text.headings import in_context, lead, parted
+
+Parts: TypeAlias = tuple[str, str]
+"""A passage behind its own heading, and the headings above that; "" where there are none."""
+
+TITLE_WEIGHT = 0.6
+"""Of the headings above, to the passage (`benchmarks/titles.py`)."""
+
+
+def parts_of(heading: str, passage: str) -> Parts:
+    """Return what is embedded of a passage under a heading, as `Outline.heading_of` returns it."""
+    above, own = parted(heading)
+    return in_context(own, passage), lead(above, "")
+
+
+def embed_parts(embedder: Embedder, parts: Sequence[Parts]) -> Vectors:
+    """Embed passages with the headings above them, (parts, dimension)."""
+    texts = texts_of(parts)
+    return combined(parts, dict(zip(texts, embedder.embed(texts), strict=True)))
+
+
+def texts_of(parts: Sequence[Parts]) -> list[str]:
+    """Return what is to be embedded of some parts, each text once."""
+    return list(dict.fromkeys(text for part in parts for text in part if text))
+
+
+def combined(parts: Sequence[Parts], found: Mapping[str, Vectors]) -> Vectors:
+    """Put the embeddings of texts together, at least one; each is as long as that of its passage."""
+    rows = []
+    for passage, above in parts:
+        own = found[passage]
+        if above:
+            mixed = own + np.float32(TITLE_WEIGHT) * found[above]
+            length = np.linalg.norm(mixed)
+            own = mixed * (np.linalg.norm(own) / length) if length else own
+        rows.append(own)
+    return np.stack(rows)
