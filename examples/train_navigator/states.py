@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwdag.arrays import Indices, Vectors
-from hwdag.building.levels import embedded_texts
+from hwdag.building.levels import embedded_parts
 from hwdag.config import Scoring
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.titles import embed_parts
 from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.search.corpus import Corpus
@@ -88,7 +89,7 @@ class World:
             for i, (span, heading) in enumerate(zip(spans, found, strict=True))
             for text in [document.text[span.start : span.end]]
         ]
-        vectors = embedder.embed(embedded_texts(nodes))
+        vectors = embed_parts(embedder, embedded_parts(nodes))
         block = Block.of(1, document, HWDAG.from_rows(nodes, []), vectors)
         corpus = Corpus(lambda addresses: [nodes[at] for _, at in addresses]).extended([block])
         return cls(nodes, corpus, vectors)

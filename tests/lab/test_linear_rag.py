@@ -154,4 +154,4 @@ def test_passages_keep_to_the_borders_of_paragraphs():
     assert len(texts) > 4 and all("long line" in piece for piece in texts[2:-1])
     assert max(reader.count_tokens(texts)) <= 300
     assert [text[s.start : s.end] for n in cut.nodes for s in n.sources] == texts
-    assert cut.indexed[2].startswith("Elm Bridge: A long line")
+    assert cut.indexed[2].startswith("Town: The harbour: Elm Bridge: A long line")

@@ -11,7 +11,7 @@ from typing import Literal
 from hwdag.lm.base import Reader
 from hwdag.options import CheckedOptions
 from hwdag.text.chunking import CountTokens, chunk, leaves
-from hwdag.text.headings import headings, searched_text
+from hwdag.text.headings import headings, parted, searched_text
 from hwdag.text.sentences import trimmed
 from hwdag.types import Document, Node, Span
 
@@ -137,7 +137,8 @@ def _passages(text: str, count_tokens: CountTokens) -> Iterator[Span]:
     """Paragraphs with the headings directly above them; long ones are cut."""
     spans = paragraphs(text)
     start = None  # of the headings before the next paragraph
-    for i, (span, heading) in enumerate(zip(spans, headings(text, spans), strict=True)):
+    for i, (span, path) in enumerate(zip(spans, headings(text, spans), strict=True)):
+        _, heading = parted(path)
         start = span.start if start is None else start
         alone = heading in text[span.start : span.end] and len(span) <= len(heading) + HEADING_MARKS
         if heading and alone and i + 1 < len(spans):
