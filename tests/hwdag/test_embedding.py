@@ -12,6 +12,7 @@ from hwdag.embedding.default import (
 )
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
+from hwdag.embedding.titles import TITLE_WEIGHT, embed_parts, parts_of
 from hwdag.errors import InputError, ModelNotFound
 
 
@@ -96,3 +97,17 @@ def test_a_loaded_model_is_taken_as_it_is():
     assert SentenceTransformerEmbedder(model, name="mine").name == "mine"
     prompted = embedder.embed(["a question: who?"])[0]
     assert np.allclose(embedder.embed_query("who?"), prompted, atol=1e-5)
+
+
+def test_headings_above_are_added_to_what_stands_under_them():
+    """A passage without any keeps its embedding, and one with some its length."""
+    embedder = HashingEmbedder(64)
+    parts = [("They bark.", ""), ("Prices: Ten.", "Museum"), ("Prices: Ten.", "Library")]
+    plain, museum, library = embed_parts(embedder, parts)
+    bark, ten, above = embedder.embed(["They bark.", "Prices: Ten.", "Museum"])
+    assert np.array_equal(plain, bark)
+    added = ten + TITLE_WEIGHT * above
+    assert np.allclose(museum, added * np.linalg.norm(ten) / np.linalg.norm(added), atol=1e-6)
+    assert not np.allclose(museum, library)
+    assert parts_of("City > Museum > Prices", "Ten.") == ("Prices: Ten.", "City: Museum")
+    assert parts_of("", "Ten.") == ("Ten.", "")

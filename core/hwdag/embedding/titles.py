@@ -1,7 +1,7 @@
-"""Embeddings of passages that stand under several headings: their own, and less of those above it (ours).
+"""Embeddings of passages under several headings (ours).
 
-Sections of many documents are called "Prices"; whose they are, the headings above say. Put before each
-passage, those would make all passages of a document alike, and the order within a document worse.
+Many documents have a section "Prices", and only the headings above it say whose. Their embedding is added with
+a weight. Put before every passage instead, they make the passages of a document too much alike.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def read_texts(node: Node) -> tuple[str, str, str]:
 
 def searched_text(node: Node) -> str:
     """Say what is indexed of a node: a slice of a document behind its headings."""
-    return read_texts(node)[-1]
+    return node.text if node.origin == "generated" else in_context(node.heading, node.text)
 
 
 def _headings(text: str) -> list[_Heading]:
