@@ -98,3 +98,14 @@ def test_a_token_begins_a_word_in_lower_case(text, begins):
     codec = Codec(tokenizer())
     [token] = codec.encode(text)
     assert codec.begins_word(token) == begins
+
+
+@pytest.mark.parametrize(
+    ("text", "joins"), [(" the", False), ("The", True), (".", False), ("_votes", True), ("-v", True)]
+)
+def test_a_token_joins_letters_to_the_word_before(text, joins):
+    whole = tokenizer.__wrapped__()
+    whole.add_tokens(["_votes", "-v"])  # as large vocabularies have them
+    codec = Codec(whole)
+    [token] = codec.encode(text)
+    assert codec.goes_on_with_word(token) == joins

@@ -22,8 +22,8 @@ none for most sentences (ours; `benchmarks/points.py`)."""
 class CopyBlock(LogitsProcessor):
     """Leaves out each word that would be token `longest` + 1 of a run of the row that it continues.
 
-    So that it is not written without the space before it, a letter of any other word is left out, too,
-    unless a space stands before it. For greedy decoding.
+    So that it is not written without the space before it ("58_votes"), any other token with letters is left
+    out, too, unless a space stands before it. For greedy decoding.
     """
 
     def __init__(self, codec: Codec, rows: Sequence[list[int]], longest: int) -> None:

@@ -118,19 +118,23 @@ class Codec:
 
     def begins_word(self, token: int) -> bool:
         """Whether a token begins a word in lower case; in a script without cases, any letter does."""
-        first, is_marked = self._first_letter(token)
+        text, is_marked = self._text_of(token)
+        first = text[:1]
         return first.isalpha() and not first.isupper() and (is_marked or not first.islower())
 
     def goes_on_with_word(self, token: int) -> bool:
-        """Whether a token continues the word before it; none does in a script without cases."""
-        first, is_marked = self._first_letter(token)
-        return (first.islower() or first.isupper()) and not is_marked
+        """Whether a token joins letters to the word before it, as "s" and "_votes" do.
 
-    def _first_letter(self, token: int) -> tuple[str, bool]:
-        """The first character of a token behind a space, and whether there is one."""
+        None does in a script without cases.
+        """
+        text, is_marked = self._text_of(token)
+        return not is_marked and any(sign.islower() or sign.isupper() for sign in text)
+
+    def _text_of(self, token: int) -> tuple[str, bool]:
+        """The text of a token behind a space, and whether there is one."""
         piece = str(self.tokenizer.convert_ids_to_tokens(token))
         is_marked = piece.startswith(("Ġ", "▁", " "))  # byte-level BPE, SentencePiece
-        return self.decode([token]).strip()[:1], is_marked
+        return self.decode([token]).strip(), is_marked
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, without control tokens."""
