@@ -204,8 +204,17 @@ class HWDAGIndex:
             IndexMismatch: the index was built with another embedder or config.
         """
         store = Store.open(path)
-        others = {"writer": writer, "answerer": answerer, "config": config}
-        return cls._over(store, reader, embedder, prompts, **others)  # type: ignore[arg-type]
+        with on_error(store.close):
+            index = cls(
+                reader=reader or store.header.reader,
+                writer=writer,
+                answerer=answerer,
+                embedder=embedder or store.header.embedder,
+                config=store.config(config),
+                prompts=prompts,
+            )
+        index._bind(store)
+        return index
 
     @classmethod
     def merge(cls, paths: Sequence[str | Path], *, path: str | Path) -> Self:
@@ -223,31 +232,6 @@ class HWDAGIndex:
 
         merge(paths, path)
         return cls.load(path)
-
-    @classmethod
-    def _over(
-        cls,
-        store: Store,
-        reader: Reader | str | None,
-        embedder: Embedder | str | None,
-        prompts: Prompts | None,
-        *,
-        writer: Writer | Callable[[str], str] | None = None,
-        answerer: Writer | Callable[[str], str] | None = None,
-        config: BuildConfig | None = None,
-    ) -> Self:
-        """Return an index over an open store; close the store if that fails."""
-        with on_error(store.close):
-            index = cls(
-                reader=reader or store.header.reader,
-                writer=writer,
-                answerer=answerer,
-                embedder=embedder or store.header.embedder,
-                config=store.config(config),
-                prompts=prompts,
-            )
-        index._bind(store)
-        return index
 
     def insert(
         self,

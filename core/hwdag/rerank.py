@@ -7,6 +7,7 @@ the same for a question without content (ICR, arXiv 2410.02642). `hwdag_lab.head
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -22,6 +23,7 @@ from hwdag.lm.attention import Capture, ColumnRequest, Request
 from hwdag.lm.default import as_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range
+from hwdag.text.chunking import pack
 
 NULL_QUESTION = "N/A"  # its attention is the bias of the prompt (ICR, QRHead)
 OPENING = "Here are some paragraphs:\n\n"
@@ -68,8 +70,8 @@ def rank_passages(
         raise InputError(f"window_tokens must be at least 1, got {window_tokens!r}")
     windows = _windows(lm, question, passages, room)
     found = []
-    for start, end in windows:
-        attention, spans = _less_null(lm, question, passages[start:end])
+    for r in windows:
+        attention, spans = _less_null(lm, question, passages[r.start : r.stop])
         unit = int(np.diff(spans).sum()) if len(windows) > 1 else 1
         held = (attention[a:b] for a, b in spans.tolist())
         found += [unit * values[typical(values)].sum() for values in held]
@@ -213,16 +215,14 @@ def _less_null(
     return attention[0] - attention[1], prompt.passages
 
 
-def _windows(
-    lm: HuggingFaceLM, question: str, passages: Sequence[str], room: int
-) -> list[tuple[int, int]]:
+def _windows(lm: HuggingFaceLM, question: str, passages: Sequence[str], room: int) -> list[range]:
     """Split passages into as few ranges of at most `room` tokens as possible, about equally long."""
 
     def tokens(texts: Sequence[str]) -> int:
         return max(len(RankingPrompt.of(lm, q, texts).ids) for q in (question, NULL_QUESTION))
 
     if tokens(passages) <= room:
-        return [(0, len(passages))]
+        return [range(len(passages))]
     alone = [tokens([text]) for text in passages]
     if (longest := max(alone)) > room:
         raise ContextTooSmall(
@@ -232,20 +232,6 @@ def _windows(
     # every window reads the prompt around the passages once
     around = 2 * alone[0] - tokens([passages[0]] * 2)
     costs = [count - around + LABEL_TOKENS for count in alone]
-    least = len(_packed(costs, room - around))
-    low, high = max(costs), max(*costs, room - around)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if len(_packed(costs, middle)) <= least else (middle + 1, high)
-    return _packed(costs, low)
-
-
-def _packed(costs: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Split into consecutive ranges that cost at most `room`, or hold a single item."""
-    borders, used = [0], 0
-    for i, cost in enumerate(costs):
-        if used and used + cost > room:
-            borders.append(i)
-            used = 0
-        used += cost
-    return list(zip(borders, [*borders[1:], len(costs)], strict=True))
+    least, sizes = len(pack(costs, room - around)), range(max(*costs, room - around))
+    size = bisect_left(sizes, True, max(costs), key=lambda size: len(pack(costs, size)) <= least)
+    return pack(costs, size)

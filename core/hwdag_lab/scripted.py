@@ -257,11 +257,7 @@ class ScriptedSession:
 
     def cost(self, text: str) -> int:
         """Tokens of the text and its bullet."""
-        return self.costs([text])[0]
-
-    def costs(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text and its bullet."""
-        return self._lm.count_lines(texts)
+        return self._lm.count_lines([text])[0]
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe; raises `InputError` if they exceed `room`."""

@@ -13,11 +13,9 @@ from hwdag.building.edges import edge_mask, segment_attention, source_units
 from hwdag.building.levels import GraphBuilder
 from hwdag.building.points import Point, Replies
 from hwdag.building.windows import (
-    FULL_ENOUGH,
     HEADING_TOKENS,
     WindowPlan,
     line_costs,
-    pack,
     windows_of,
 )
 from hwdag.config import BuildConfig
@@ -28,6 +26,7 @@ from hwdag.lm.base import Replay
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.writers import CallableWriter
+from hwdag.text.chunking import FULL_ENOUGH, pack
 from hwdag.text.copies import grounded
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import CONDENSE, SAYS, SUMS_UP, Prompts, SummaryPrompt

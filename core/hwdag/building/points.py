@@ -309,7 +309,7 @@ def replies(
 ) -> list[str]:
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
-    With `condense`, a `hwdag.lm.base.CondensingWriter` is kept from copying the prompts. A writer gets
+    With `condense`, a writer that has a method of that name is kept from copying the prompts. A writer gets
     `written_at_once` prompts at a time, or `size` where it takes batches, the longest first. Raises
     `WriterFailed` as `ask` does.
     """

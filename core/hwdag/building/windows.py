@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, ReplayRequest
+from hwdag.text.chunking import pack
 from hwdag.text.headings import Outline, lead, parted
 from hwdag.text.prompts import CONDENSE, SUMMARY, SummaryPrompt
 from hwdag.text.sentences import ends_sentence, sentences
@@ -110,41 +109,6 @@ LINE_TOKENS = 4  # at most what the bullet and the line break around a node take
 MIN_POINTS_TOKENS = 16  # room for at least one short point
 
 
-FULL_ENOUGH = 0.5
-"""Share of its limit from which a window may end. Less finds back to the old borders sooner after an
-edit, and makes more windows. With 1/2, on six stories of 10,000 words in windows of 2,048 tokens:
-1.2 windows for every one that is filled to the brim, 2 % more tokens, and a sentence more in the
-middle changes one window of each level (1.3 of each with leaves of 300 tokens)."""
-
-
-def pack(
-    costs: Sequence[int],
-    limit: int,
-    texts: Sequence[str] | None = None,
-    is_last: Sequence[bool] | None = None,
-) -> list[range]:
-    """Put consecutive items into windows whose costs add up to at most `limit`, or hold one item beyond it.
-
-    Without `texts` windows are filled to the brim. With them a window that is not the last ends behind
-    the item, of those that leave it at least `FULL_ENOUGH`, whose text has the smallest hash: after an
-    edit the borders soon are the old ones again (ours, after content-defined chunking of files). Items
-    that are the last of their paragraph go before others.
-    """
-    totals = [0, *accumulate(costs)]
-    windows, start = [], 0
-    while start < len(costs):
-        end = max(start + 1, bisect_right(totals, totals[start] + limit) - 1)
-        if texts is not None and end < len(costs):
-            earliest = bisect_left(totals, totals[start] + FULL_ENOUGH * limit, start + 1, end)
-            borders = list(range(end, earliest - 1, -1))
-            if is_last is not None:
-                borders = [i for i in borders if is_last[i - 1]] or borders
-            end = min(borders, key=lambda i: _hash(texts[i - 1]))
-        windows.append(range(start, end))
-        start = end
-    return windows
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of a window node that may become an extractive point: a sentence, or a whole point."""
@@ -203,17 +167,12 @@ def windows_of(
     found = _windows(nodes, outline, plan, reader, plan.content_tokens)
     if not plan.has_passages:
         return found
+    limits = PASSAGE_TOKENS, SHORT_PASSAGE
+    inner = [_windows(nodes[r.start : r.stop], outline, plan, reader, *limits) for r, _ in found]
     return [
-        (r, _with_passages(window, nodes[r.start : r.stop], outline, plan, reader))
-        for r, window in found
+        (r, replace(window, passages=tuple(passage for _, passage in passages)))
+        for (r, window), passages in zip(found, inner, strict=True)
     ]
-
-
-def _with_passages(
-    window: Window, nodes: Sequence[Node], outline: Outline, plan: WindowPlan, reader: Reader
-) -> Window:
-    passages = _windows(nodes, outline, plan, reader, PASSAGE_TOKENS, SHORT_PASSAGE)
-    return replace(window, passages=tuple(passage for _, passage in passages))
 
 
 def _windows(
@@ -299,7 +258,3 @@ def _parts(node: Node, segment: int, outline: Outline) -> Iterator[Part]:
 def line_costs(texts: Sequence[str], reader: Reader) -> list[int]:
     """Count the tokens of every text as the bullet line that it is shown as."""
     return reader.count_tokens([f"* {text}\n" for text in texts])
-
-
-def _hash(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

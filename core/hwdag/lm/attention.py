@@ -200,11 +200,6 @@ def is_hybrid(config: PreTrainedConfig) -> bool:
     return len(attention_layers(config)) < int(layers)
 
 
-def layer_count(model: PreTrainedModel) -> int:
-    """Number of layers of the decoder."""
-    return int(model.config.get_text_config(decoder=True).num_hidden_layers)
-
-
 def _describe(config: PreTrainedConfig, kind: type | None) -> str:
     return f"{kind.__name__ if kind else 'a model'} (model_type {config.model_type!r})"
 

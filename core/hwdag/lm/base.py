@@ -128,9 +128,6 @@ class Session(Protocol):
 class WalkSession(Session, Protocol):
     """A session that can read ahead of the end of a walk."""
 
-    def costs(self, texts: Sequence[str]) -> list[int]:
-        """Tokens that appending each of these texts as a node would take: `cost` of many at once."""
-
     @property
     def most_together(self) -> int:
         """Nodes of a forward from which the last ones can be taken back; `read_each` takes no more."""
@@ -188,7 +185,7 @@ class Reader(Protocol):
         """Fingerprint of the tokenizer: readers that have the same one count alike."""
 
     def count_lines(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text as a node: a line behind a bullet; as `WalkSession.costs`."""
+        """Number of tokens of each text as a node: a line behind a bullet; as `Session.cost`."""
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
         """Attention of points to their windows."""
@@ -218,14 +215,6 @@ class Writer(Protocol):
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """One reply per prompt, in order."""
-
-
-@runtime_checkable
-class CondensingWriter(Writer, Protocol):
-    """A Writer that can be kept from copying its prompt; optional."""
-
-    def condense(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt, in order, without long runs of words of the prompt."""
 
 
 @runtime_checkable

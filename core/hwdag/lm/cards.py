@@ -9,21 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from hwdag.checks import json_object
 from hwdag.config import NEVER, PAPER_CONFIDENCE, HeadList
 from hwdag.errors import InputError
 from hwdag.flops import ModelShape
-from hwdag.lm.known import (
-    KINDS,
-    REQUIRED,
-    OfModel,
-    read_json,
-    shipped_json,
-    without_empty,
-    write_json,
-)
+from hwdag.lm.known import KINDS, REQUIRED, OfModel, shipped_json
 from hwdag.text.prompts import SearchPrompts
 
 PROBE = "hwdag probe --model {name} -o CARD.json"
@@ -88,6 +79,19 @@ class CardFile(OfModel):
         heads: its retrieval heads, best first; without them the shipped list counts.
     """
 
+    what: ClassVar = "card"
+    made_by: ClassVar = "hwdag probe"
+    kinds: ClassVar = {
+        **KINDS,
+        **dict.fromkeys(("writes", "judges", "attends"), "true or false"),
+        **dict.fromkeys(("window_tokens", "turns"), "a positive number"),
+        "confidence": "a finite number",
+        "source": "a text",
+        "heads": "a list of [layer, head]",
+    }
+    required: ClassVar = {*REQUIRED, "writes", "judges", "attends", "source"}
+    pairs_field: ClassVar = "heads"
+
     model: str
     architecture: str
     layers: int
@@ -113,47 +117,9 @@ class CardFile(OfModel):
     @property
     def card(self) -> Card:
         """What it says."""
+        known = {one.name: getattr(self, one.name) for one in fields(Card) if one.name != "prompts"}
         prompts = SearchPrompts.one_turn() if self.turns == 1 else SearchPrompts()
-        return Card(
-            self.writes,
-            self.judges,
-            self.attends,
-            self.confidence,
-            prompts,
-            self.window_tokens,
-            self.source,
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write a file that `load` reads."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values["heads"] = [list(pair) for pair in self.heads]
-        write_json(path, without_empty(values, _REQUIRED))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a file from `save` or `hwdag probe`. Raises `InputError` for anything else."""
-        return read_json(path, cls.parse, "card", "hwdag probe")
-
-    @classmethod
-    def parse(cls, data: Any) -> Self:
-        """Make a card from its JSON. Raises `InputError` for anything else."""
-        values = json_object(data, _KINDS, _REQUIRED)
-        values["heads"] = tuple(map(tuple, values.pop("heads", ())))
-        return cls(**values)
-
-
-_KINDS = {
-    **KINDS,
-    **dict.fromkeys(("writes", "judges", "attends"), "true or false"),
-    **dict.fromkeys(("window_tokens", "turns"), "a positive number"),
-    "confidence": "a finite number",
-    "source": "a text",
-    "heads": "a list of [layer, head]",
-}
-"""The fields of a file and their kinds."""
-
-_REQUIRED = {*REQUIRED, "writes", "judges", "attends", "source"}
+        return Card(**known, prompts=prompts)
 
 
 CardSource: TypeAlias = Card | CardFile | str | Path

@@ -1,30 +1,10 @@
-"""Decoding with any model: greedy tokens, and whole characters."""
+"""Decoded tokens as whole characters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 REPLACEMENT = "\ufffd"  # an incomplete multi-byte character decodes to this
-
-
-def greedy(
-    step: Callable[[list[int]], int],
-    prompt: list[int],
-    *,
-    max_new_tokens: int,
-    end_tokens: Collection[int],
-) -> Iterator[int]:
-    """Yield the tokens of a reply, without its end token.
-
-    `step` runs new tokens on top of its cache and returns the next token.
-    """
-    ids = prompt
-    for _ in range(max_new_tokens):
-        token = step(ids)
-        if token in end_tokens:
-            return
-        yield token
-        ids = [token]
 
 
 def whole_characters(

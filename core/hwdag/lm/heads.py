@@ -10,26 +10,15 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from hwdag.checks import json_object
 from hwdag.config import HeadList, Heads
 from hwdag.errors import InputError
-from hwdag.lm.known import (
-    KINDS,
-    REQUIRED,
-    OfModel,
-    facts_of,
-    pretty,
-    read_json,
-    shipped_json,
-    without_empty,
-    write_json,
-)
+from hwdag.lm.known import KINDS, REQUIRED, OfModel, facts_of, pretty, shipped_json
 
 _LOGGER = logging.getLogger("hwdag")
 
@@ -54,6 +43,17 @@ class HeadFile(OfModel):
 
     Raises `InputError` for duplicate pairs, pairs outside the model, or a wrong number of scores.
     """
+
+    what: ClassVar = "head list"
+    made_by: ClassVar = "hwdag heads detect"
+    kinds: ClassVar = {
+        **KINDS,
+        **dict.fromkeys(("source", "criterion", "weights"), "a text"),
+        "heads": "a list of [layer, head]",
+        "scores": "a list of finite numbers",
+    }
+    required: ClassVar = {*REQUIRED, "heads", "source"}
+    pairs_field: ClassVar = "pairs"
 
     model: str
     architecture: str
@@ -92,43 +92,10 @@ class HeadFile(OfModel):
         """
         return cls(**facts_of(name, config), pairs=pairs, source=source, **facts)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the list as JSON, without empty fields."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values["heads"] = [list(pair) for pair in values.pop("pairs")]
-        return without_empty(values, _REQUIRED)
-
     @property
     def digest(self) -> str:
         """A fingerprint of the list."""
         return hashlib.sha256(pretty(self.to_json()).encode()).hexdigest()[:16]
-
-    def save(self, path: str | Path) -> None:
-        """Write a file that `load` reads."""
-        write_json(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a file from `save` or `hwdag heads detect`. Raises `InputError` for anything else."""
-        return read_json(path, cls.parse, "head list", "hwdag heads detect")
-
-    @classmethod
-    def parse(cls, data: Any) -> Self:
-        """Make a list from its JSON. Raises `InputError` for anything else."""
-        values = json_object(data, _KINDS, _REQUIRED)
-        values["pairs"] = tuple(map(tuple, values.pop("heads")))
-        return cls(**values)
-
-
-_KINDS = {
-    **KINDS,
-    **dict.fromkeys(("source", "criterion", "weights"), "a text"),
-    "heads": "a list of [layer, head]",
-    "scores": "a list of finite numbers",
-}
-"""The fields of a file and their kinds."""
-
-_REQUIRED = {*REQUIRED, "heads", "source"}
 
 
 HeadSource = HeadFile | str | Path | Sequence[tuple[int, int]]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -103,7 +103,8 @@ class HuggingFaceLM:
         self.name = name or model.config.name_or_path or type(model).__name__
         check_supported(model.config, None if isinstance(model, Weights) else type(model))
         if isinstance(model, PreTrainedModel):
-            model = Weights(model.config, partial(_itself, model), model.dtype)
+            loaded = model
+            model = Weights(loaded.config, lambda: loaded, loaded.dtype)
         self.engine = Engine(model, tokenizer, name=self.name)
         self.codec, self.turns = self.engine.codec, self.engine.turns
         self.context_tokens = self.engine.context_tokens
@@ -339,10 +340,6 @@ class HuggingFaceLM:
     def _use_heads(self, source: HeadSource | None) -> None:
         self.head_file = head_file(source, self.name, self.engine.weights.config)
         self.known_heads = None if self.head_file is None else self.head_file.pairs
-
-
-def _itself(model: PreTrainedModel) -> PreTrainedModel:
-    return model
 
 
 @contextmanager

@@ -7,15 +7,14 @@ or quantising.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
 
-from hwdag.checks import json_bytes
+from hwdag.checks import json_bytes, json_object
 from hwdag.errors import InputError
-
-T = TypeVar("T")
 
 KINDS = {
     **dict.fromkeys(("model", "architecture"), "a text"),
@@ -28,9 +27,18 @@ REQUIRED = KINDS.keys() - {"also"}
 
 
 class OfModel:
-    """Belongs to a model of a name and sizes; see `HeadFile` for the fields."""
+    """Belongs to a model of a name and sizes; see `HeadFile` for the fields.
+
+    A subclass says what a file of it is in messages, which command makes it, of what kinds its fields
+    are, which are required, and which field has the heads.
+    """
 
     __slots__ = ()
+    what: ClassVar[str]
+    made_by: ClassVar[str]
+    kinds: ClassVar[Mapping[str, str]]
+    required: ClassVar[Collection[str]]
+    pairs_field: ClassVar[str]
 
     model: str
     architecture: str
@@ -38,6 +46,46 @@ class OfModel:
     heads_per_layer: int
     hidden: int
     also: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON, without empty fields that are not required."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        values["heads"] = [list(pair) for pair in values.pop(self.pairs_field)]
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+            if name in self.required or value not in ("", (), None, {})
+        }
+
+    @classmethod
+    def parse(cls, data: Any) -> Self:
+        """Make it from its JSON. Raises `InputError` for anything else."""
+        values = json_object(data, cls.kinds, cls.required)
+        values[cls.pairs_field] = tuple(map(tuple, values.pop("heads", ())))
+        return cls(**values)
+
+    def save(self, path: str | Path) -> None:
+        """Write a file that `load` reads, a field per line. Raises `InputError` where that cannot be."""
+        try:
+            Path(path).write_text(pretty(self.to_json()), "utf-8")
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be written ({error.strerror or error}); name a file in a folder "
+                "that exists"
+            ) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file from `save` or a command. Raises `InputError` for anything else."""
+        try:
+            return cls.parse(json.loads(json_bytes(Path(path))))
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot be read ({error.strerror or error}); give the file of a {cls.what}, "
+                f"as `{cls.made_by}` writes it"
+            ) from error
+        except (ValueError, RecursionError) as error:  # InputError and broken JSON are ValueErrors
+            raise InputError(f"{path}: no {cls.what}: {error}") from error
 
     @property
     def key(self) -> str:
@@ -98,40 +146,7 @@ def shipped_json(folder: str) -> list[Any]:
     return [json.loads(f.read_text("utf-8")) for f in sorted(found, key=lambda f: f.name)]
 
 
-def write_json(path: str | Path, data: Mapping[str, Any]) -> None:
-    """Write a file, a field per line. Raises `InputError` where that cannot be."""
-    try:
-        Path(path).write_text(pretty(data), "utf-8")
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror or error}); name a file in a folder "
-            "that exists"
-        ) from error
-
-
-def without_empty(values: Mapping[str, Any], required: Collection[str]) -> dict[str, Any]:
-    """Return fields as JSON, without empty ones that are not required."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in values.items()
-        if name in required or value not in ("", (), None, {})
-    }
-
-
 def pretty(data: Mapping[str, Any]) -> str:
     """Return JSON with a field per line."""
     lines = (f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in data.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def read_json(path: str | Path, parse: Callable[[Any], T], what: str, made_by: str) -> T:
-    """Parse a file of a model. Raises `InputError` that names the file, `what` it is and who makes it."""
-    try:
-        return parse(json.loads(json_bytes(Path(path))))
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror or error}); give the file of a {what}, as "
-            f"`{made_by}` writes it"
-        ) from error
-    except (ValueError, RecursionError) as error:  # InputError and broken JSON are ValueErrors
-        raise InputError(f"{path}: no {what}: {error}") from error

@@ -129,10 +129,6 @@ class SearchLayout:
             self._nodes[text] = ids, parts[1]
         return self._nodes[text]
 
-    def costs(self, texts: Sequence[str]) -> list[int]:
-        """Number of ids of each text as a node."""
-        return self._codec.count_parts(list(map(line_of, texts)))
-
     def part_of_node(self, text: str, span: Span) -> Range:
         """Token range of the characters `span` of a node's text, within its ids."""
         line = one_line(text)

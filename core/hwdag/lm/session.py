@@ -19,7 +19,7 @@ from hwdag.errors import InputError, ModelError, QuestionTooLong
 from hwdag.lm.attention import SpanRequest, is_hybrid
 from hwdag.lm.base import Reading
 from hwdag.lm.caches import Checkpoint, new_cache
-from hwdag.lm.decoding import greedy, whole_characters
+from hwdag.lm.decoding import whole_characters
 from hwdag.lm.engine import Engine, Forward
 from hwdag.lm.layout import SearchLayout
 from hwdag.lm.tokens import Range
@@ -71,13 +71,6 @@ class KVSession:
     def cost(self, text: str) -> int:
         """Tokens that appending `text` as a node would take."""
         return len(self._layout.node(text)[0])
-
-    def costs(self, texts: Sequence[str]) -> list[int]:
-        """Tokens that appending each of these texts as a node would take.
-
-        They are only counted; `cost` keeps the tokens of its text for the forward.
-        """
-        return self._layout.costs(texts)
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot, in one forward; the slot is cropped again."""
@@ -277,28 +270,26 @@ class KVDecoding:
     @property
     def likelihood(self) -> float | None:
         """Mean log-probability per decoded token; None before the first."""
-        return float(np.mean(self._logprobs[: len(self._ids)])) if self._ids else None
+        return float(np.mean(self._logprobs)) if self._logprobs else None
 
     def _run(self, prompt: list[int], max_new_tokens: int) -> Iterator[str]:
         lengths = np.array([end - start for start, end in self._keys])
-        seen = np.zeros(len(self._keys))
 
-        def step(ids: list[int]) -> int:
-            nonlocal seen
-            found = self._session.extend(ids, self._keys)
-            seen = found.attention[0] if self._keys else seen
-            token = int(found.logits[-1].argmax())
-            self._logprobs.append(float(logprobs(found.logits[-1:], [token])[0]))
-            return token
-
-        def kept() -> Iterator[int]:
-            ends = self._engine.end_tokens
-            for token in greedy(step, prompt, max_new_tokens=max_new_tokens, end_tokens=ends):
+        def tokens() -> Iterator[int]:
+            ids = prompt
+            for _ in range(max_new_tokens):
+                found = self._session.extend(ids, self._keys)
+                token = int(found.logits[-1].argmax())
+                if token in self._engine.end_tokens:
+                    return
                 self._ids.append(token)
-                self._attention += seen * lengths
+                self._logprobs.append(float(logprobs(found.logits[-1:], [token])[0]))
+                if self._keys:
+                    self._attention += found.attention[0] * lengths
                 yield token
+                ids = [token]
 
-        return whole_characters(kept(), self._engine.codec.decode)
+        return whole_characters(tokens(), self._engine.codec.decode)
 
 
 def logprobs(logits: torch.Tensor, ids: Sequence[int]) -> Floats:

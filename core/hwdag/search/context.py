@@ -93,7 +93,7 @@ class Budget:
 
     def costs(self, indices: Sequence[int]) -> list[int]:
         """Tokens that each of these nodes would take, at most."""
-        return self._counts(list(map(self.text, self.fetch(indices))))
+        return self.counts(list(map(self.text, self.fetch(indices))))
 
     def text(self, node: Node) -> str:
         """What a reader is shown of the node that is taken next."""
@@ -131,13 +131,14 @@ class Budget:
                 self._counted.update((text, tokens) for text, tokens in known if tokens)
         return [self._nodes[index] for index in indices]
 
-    def _counts(self, texts: Sequence[str]) -> list[int]:
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each of these texts as a node."""
         if missing := [text for text in dict.fromkeys(texts) if text not in self._counted]:
             self._counted.update(zip(missing, self._count(missing), strict=True))
         return [self._counted[text] for text in texts]
 
     def _tokens_of(self, text: str) -> int:
-        return self._counts([text])[0]
+        return self.counts([text])[0]
 
 
 def choice(frontier: Frontier, budget: Budget, index: int, position: int) -> Step:
@@ -202,26 +203,25 @@ def read_until_enough(
 
 def read_by_section(
     session: Session, steps: Sequence[Step], interrupted: Callable[[], object]
-) -> tuple[list[Step], list[tuple[int, str]], list[Step]]:
+) -> tuple[dict[int, Step], list[tuple[int, str]]]:
     """Read what was selected, for an answer.
 
-    Forwards have `READ_TOGETHER` tokens. Returns the steps with their relevance, the last with p_yes
-    after everything; what was shown, as in `Evidence`; and the steps that were not read because it was
-    `interrupted` between two forwards.
+    Forwards have `READ_TOGETHER` tokens. Returns the steps that were read with their relevance, by their
+    position, the last with p_yes after everything; and positions with texts as they were shown. Fewer
+    steps were read where it was `interrupted` between two forwards.
     """
-    shown = by_section([step.node for step in steps])
-    read, done = dict[int, Step](), 0
-    while done < len(shown) and not (done and interrupted()):
-        part = _of_length(session, shown[done:])
+    by_position = {step.position: step for step in steps}
+    shown = [(steps[i].position, text) for i, text in by_section([step.node for step in steps])]
+    read = dict[int, Step]()
+    while len(read) < len(shown) and not (read and interrupted()):
+        part = _of_length(session, shown[len(read) :])
         reading = session.read([text for _, text in part])
-        for ordinal, ((i, _), mean) in enumerate(zip(part, reading.attention, strict=True), done):
-            read[i] = replace(steps[i], relevance=(ordinal + FIRST_POSITION) * float(mean))
-        done += len(part)
-    kept = sorted(read)
-    if kept:
-        read[kept[-1]] = replace(read[kept[-1]], p_yes=reading.p_yes)
-    unread = [step for i, step in enumerate(steps) if i not in read]
-    return [read[i] for i in kept], [(kept.index(i), text) for i, text in shown[:done]], unread
+        for (position, _), mean in zip(part, reading.attention, strict=True):
+            relevance = (len(read) + FIRST_POSITION) * float(mean)
+            read[position] = replace(by_position[position], relevance=relevance)
+    if read:
+        read[max(read)] = replace(read[max(read)], p_yes=reading.p_yes)
+    return read, shown[: len(read)]
 
 
 def near_best(steps: Sequence[Step]) -> list[Step]:
@@ -233,16 +233,6 @@ def near_best(steps: Sequence[Step]) -> list[Step]:
         return list(steps)
     least = NEAR_BEST * max(step.score for step in steps)
     return [step for step in steps if step.score >= least]
-
-
-def put_back(
-    steps: Sequence[Step], read: Sequence[Step], shown: Sequence[tuple[int, str]]
-) -> tuple[list[Step], list[tuple[int, str]]]:
-    """Put steps that were read, and `shown` as it refers to them, among all steps, in the order of the walk."""
-    by_position = {step.position: step for step in read}
-    merged = [by_position.get(step.position, step) for step in steps]
-    ordinals = {step.position: i for i, step in enumerate(merged)}
-    return merged, [(ordinals[read[i].position], text) for i, text in shown]
 
 
 def _of_length(session: Session, shown: list[tuple[int, str]]) -> list[tuple[int, str]]:

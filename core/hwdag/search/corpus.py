@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,12 +127,8 @@ class Corpus:
         return self.height() > 1
 
     def any_generated(self, indices: Indices) -> bool:
-        """Whether an LM wrote the text of any of these nodes; `indices` are ascending."""
-        borders = np.searchsorted(indices, self._starts)
-        return any(
-            segment.generated[indices[low:high] - start].any()
-            for (start, segment), (low, high) in zip(self._parts(), pairwise(borders), strict=True)
-        )
+        """Whether an LM wrote the text of any of these nodes."""
+        return any(segment.generated[rows].any() for _, segment, rows in self._divided(indices))
 
     def fetch(self, indices: Sequence[int]) -> list[Node]:
         """Nodes with their texts, (k,). Raises `Vanished` for one whose document is gone."""
@@ -233,24 +228,20 @@ class Corpus:
 
     def inside(self, index: int) -> Indices:
         """Other nodes whose text is a slice of this one's text: reading them too adds nothing."""
-        return self._slices(
-            index, lambda start, end, starts, ends: (starts >= start) & (ends <= end)
-        )
+        return self._slices(index, np.greater_equal, np.less_equal)
 
     def copies(self, index: int) -> Indices:
         """Other nodes with the very same slice: an extractive point that was picked again."""
-        return self._slices(
-            index, lambda start, end, starts, ends: (starts == start) & (ends == end)
-        )
+        return self._slices(index, np.equal, np.equal)
 
-    def _slices(self, index: int, related: Callable[[int, int, Ints, Ints], Mask]) -> Indices:
-        """Other nodes that are slices of the same document, `related` to the one of this node."""
+    def _slices(self, index: int, starts: np.ufunc, ends: np.ufunc) -> Indices:
+        """Other nodes that are slices of the same document, with starts and ends so related to this one's."""
         start, segment, row = self._place(index)
         begin, end = int(segment.starts[row]), int(segment.ends[row])
         if begin < 0:
             return np.empty(0, np.intp)
         document = segment.document_of(row)
         rows = np.arange(segment.first[document], segment.first[document + 1])
-        held = related(begin, end, segment.starts[rows], segment.ends[rows])
+        held = starts(segment.starts[rows], begin) & ends(segment.ends[rows], end)
         found = start + rows[held]
         return np.asarray(found[found != index])

@@ -17,7 +17,6 @@ from hwdag.search.context import (
     Evidence,
     beyond,
     near_best,
-    put_back,
     read_by_section,
     read_until_enough,
     with_headings,
@@ -82,7 +81,7 @@ def find(
     counted = tokenizer is not None and tokenizer == query.reader.tokenizer
     budget = Budget(
         corpus,
-        session.costs,
+        query.reader.count_lines,
         limit,
         by_section=not plan.reads_along,
         counted=counted,
@@ -120,7 +119,7 @@ def find(
         question,
         tuple(steps),
         progress.reason or ("budget" if frontier.left_out else "exhausted"),
-        sum(session.costs([text for _, text in shown])) if shown else budget.tokens,
+        sum(budget.counts([text for _, text in shown])) if shown else budget.tokens,
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
@@ -132,7 +131,9 @@ def find(
 def _read(
     session: Session, query: Query, steps: list[Step]
 ) -> tuple[list[Step], list[tuple[int, str]], list[Step]]:
-    """Read what was selected, for an answer; returns as `read_by_section` does.
+    """Read what was selected, for an answer.
+
+    Returns the steps, what was shown, as in `Evidence`, and the steps that are left unread.
 
     What a question within a conversation is hardly about is left unread, and so is what is far below
     the best where the reader is not capable; the latter stays among the steps.
@@ -146,12 +147,13 @@ def _read(
         near, others = on_topic(kept)
     else:
         near, others = kept if query.reader.card.is_capable else near_best(kept), []
-    read, shown, unread = read_by_section(session, near, interrupted)
-    unread += others
+    read, shown = read_by_section(session, near, interrupted)
+    unread = [step for step in near if step.position not in read] + others
     if unread:
-        there = {step.position for step in read}
-        steps = [step for step in steps if not step.kept or step.position in there]
-    return *put_back(steps, read, shown), unread
+        steps = [step for step in steps if not step.kept or step.position in read]
+    at = {step.position: i for i, step in enumerate(steps)}
+    merged = [read.get(step.position, step) for step in steps]
+    return merged, [(at[position], text) for position, text in shown], unread
 
 
 def _similarity(corpus: Corpus, query: Query, allowed: Mask | None) -> Similarity:

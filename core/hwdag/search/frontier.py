@@ -211,8 +211,12 @@ class Frontier:
         if self._guide is not None:
             fitting = self._fitting(costs, room)
             return self._preferred(fitting, self._guide) if len(fitting) else None
-        found = self._candidates(costs)
-        return next((index for index, cost in found if not self._misfit(index, cost, room)), None)
+        for index, cost in self._candidates(costs):
+            if cost <= room:
+                return index
+            self._misfits += 1
+            self._close(np.array([index]))
+        return None
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
         """Those of the first `JUDGED` open nodes that fit, best first; at least one, if any."""
@@ -245,13 +249,6 @@ class Frontier:
         self._gained.append(indices)
         self._judged = indices[np.lexsort((indices, -self._score[indices]))]
         return int(self._judged[0])
-
-    def _misfit(self, index: int, cost: int, room: int) -> bool:
-        """Close a node that does not fit; whether that was so."""
-        if cost > room:
-            self._misfits += 1
-            self._close(np.array([index]))
-        return cost > room
 
     def passed_over(self, index: int, count: int) -> list[int]:
         """The `count` best open nodes of the last choice beside the chosen one and its copies."""

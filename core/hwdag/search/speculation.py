@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import accumulate, takewhile
-from typing import NamedTuple
 
 from hwdag.lm.base import WalkSession
 from hwdag.search.context import Budget
@@ -19,11 +18,8 @@ from hwdag.search.frontier import Frontier
 FIRST_TRY = 2  # nodes of the first forward
 
 
-class Read(NamedTuple):
-    """The mean attention of a node to the question, and p_yes behind it where that was probed."""
-
-    attention: float
-    p_yes: float | None
+Read = tuple[float, float | None]
+"""The mean attention of a node to the question, and p_yes behind it where that was probed."""
 
 
 class Speculation:
@@ -71,9 +67,9 @@ class Speculation:
 
     def _read(self, texts: list[str]) -> list[Read]:
         if not self._probes:
-            return [Read(mean, None) for mean in self._session.append(texts).tolist()]
+            return [(mean, None) for mean in self._session.append(texts).tolist()]
         readings = self._session.read_each(texts)
-        return [Read(float(reading.attention[0]), reading.p_yes) for reading in readings]
+        return [(float(reading.attention[0]), reading.p_yes) for reading in readings]
 
     def _adapt(self, text: str) -> None:
         if self._ahead:
@@ -87,5 +83,5 @@ class Speculation:
         kept = list(takewhile(self._budget.keeps, nodes))
         guesses, room = self._guesses[: len(kept)], self._budget.room
         texts = self._budget.texts(guesses)
-        costs = accumulate(self._session.costs(texts))
+        costs = accumulate(self._budget.counts(texts))
         return [text for text, cost in zip(texts, costs, strict=True) if cost <= room]

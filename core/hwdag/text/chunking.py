@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import accumulate
 from operator import attrgetter
 
@@ -69,6 +70,45 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
         is_row = text.startswith("|", span.start)
         held = 0 if is_row or count >= FRAGMENT_TOKENS else count
     return _without_weightless(found, meter.tokens(found))
+
+
+FULL_ENOUGH = 0.5
+"""Share of its limit from which a window may end. Less finds back to the old borders sooner after an
+edit, and makes more windows. With 1/2, on six stories of 10,000 words in windows of 2,048 tokens:
+1.2 windows for every one that is filled to the brim, 2 % more tokens, and a sentence more in the
+middle changes one window of each level (1.3 of each with leaves of 300 tokens)."""
+
+
+def pack(
+    costs: Sequence[int],
+    limit: int,
+    texts: Sequence[str] | None = None,
+    is_last: Sequence[bool] | None = None,
+) -> list[range]:
+    """Put consecutive items into windows whose costs add up to at most `limit`, or hold one item beyond it.
+
+    Without `texts` windows are filled to the brim. With them a window that is not the last ends behind
+    the item, of those that leave it at least `FULL_ENOUGH`, whose text has the smallest hash: after an
+    edit the borders soon are the old ones again (ours, after content-defined chunking of files). Items
+    that are the last of their paragraph go before others.
+    """
+    totals = [0, *accumulate(costs)]
+    windows, start = [], 0
+    while start < len(costs):
+        end = max(start + 1, bisect_right(totals, totals[start] + limit) - 1)
+        if texts is not None and end < len(costs):
+            earliest = bisect_left(totals, totals[start] + FULL_ENOUGH * limit, start + 1, end)
+            borders = list(range(end, earliest - 1, -1))
+            if is_last is not None:
+                borders = [i for i in borders if is_last[i - 1]] or borders
+            end = min(borders, key=lambda i: _hash(texts[i - 1]))
+        windows.append(range(start, end))
+        start = end
+    return windows
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 @dataclass(frozen=True, slots=True)

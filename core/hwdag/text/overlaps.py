@@ -8,31 +8,27 @@ from itertools import pairwise
 SHORTEST = 20
 """Characters that two chunks must share. Fewer may be chance, such as a name that ends one and begins the next."""
 
+LONGEST = 20_000  # characters: what repeats itself takes the square of them
+
 SHOWN = 60
 """Characters of an overlap that a warning quotes."""
 
 
 def overlap(one: str, other: str) -> str:
-    """Return the longest end of `one` that begins `other`; "" if it is too short or has no letter.
+    """Return the longest end of `one`, of `LONGEST` at most, that begins `other`; "" if it is too short.
 
-    Spaces around the texts do not count, and a text does not overlap with its equal. Takes time linear
-    in both lengths (Knuth, Morris and Pratt 1977).
+    Spaces around the texts do not count, and a text does not overlap with its equal.
     """
     one, other = one.strip(), other.strip()
     head = other[:SHORTEST]
-    if len(head) < SHORTEST or one == other or (start := one.find(head)) < 0:
+    if len(head) < SHORTEST or one == other:
         return ""
-    borders = _borders(other)
-    length = 0  # of the longest beginning of `other` that ends at the character
-    for character in one[start:]:
-        if length == len(other):
-            length = borders[-1]
-        while length and character != other[length]:
-            length = borders[length - 1]
-        length += character == other[length]
-    shared = other[:length]
+    start = one.find(head, max(0, len(one) - min(len(other), LONGEST)))
+    while start >= 0 and not other.startswith(one[start:]):
+        start = one.find(head, start + 1)
+    shared = one[start:] if start >= 0 else ""
     # why: a rule of dashes or a row of zeros is no repeated sentence
-    return shared if length >= SHORTEST and any(map(str.isalpha, shared)) else ""
+    return shared if any(map(str.isalpha, shared)) else ""
 
 
 def overlap_warning(sources: Iterable[Sequence[str]]) -> str:
@@ -50,15 +46,3 @@ def overlap_warning(sources: Iterable[Sequence[str]]) -> str:
         f"{found[0][:SHOWN]!r}: a repeated sentence is indexed more than once and takes the place of "
         "others in the results; split with chunk_overlap=0, or pass whole documents"
     )
-
-
-def _borders(text: str) -> list[int]:
-    """Return for each beginning of a text the length of its longest proper end that begins it too."""
-    borders = [0] * len(text)
-    length = 0
-    for i in range(1, len(text)):
-        while length and text[i] != text[length]:
-            length = borders[length - 1]
-        length += text[i] == text[length]
-        borders[i] = length
-    return borders

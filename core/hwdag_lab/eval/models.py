@@ -79,7 +79,7 @@ class CachedWriter:
 
     @property
     def condense(self) -> Callable[..., list[str]]:
-        """As `write`, where the writer can be kept from copying (`CondensingWriter`)."""
+        """As `write`, where the writer can be kept from copying (`HuggingFaceLM.condense`)."""
         condense: Callable[..., list[str]] = self._writer.condense  # type: ignore[attr-defined]
 
         def ask(prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:

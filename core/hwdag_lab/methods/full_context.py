@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from hwdag.arrays import Floats, Mask
-from hwdag.building.windows import LINE_TOKENS, pack
+from hwdag.building.windows import LINE_TOKENS
 from hwdag.config import SearchPlan
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.base import Decoding, Reading, Session
-from hwdag.text.chunking import chunk
+from hwdag.text.chunking import chunk, pack
 from hwdag.types import Document, Node, Span, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_fit

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.building.windows import pack
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.options import CheckedOptions, at_least, share
+from hwdag.text.chunking import pack
 from hwdag.types import Document, Node
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, without_repeats
 from hwdag_lab.methods.summaries import Summarizer

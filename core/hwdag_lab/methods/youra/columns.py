@@ -23,7 +23,7 @@ from transformers import DynamicCache
 from hwdag.arrays import Vectors
 from hwdag.config import HeadList, Heads
 from hwdag.errors import ContextTooSmall, QuestionTooLong
-from hwdag.lm.attention import ColumnRequest, layer_count
+from hwdag.lm.attention import ColumnRequest
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.longllmlingua.likelihood import BLANK_LINE, tokens_with_spans
@@ -211,7 +211,7 @@ def _size(cache: DynamicCache) -> int:
 def _pairs(lm: HuggingFaceLM, heads: Heads | Literal["last"]) -> HeadList | None:
     if heads != "last":
         return lm.pairs_of(heads)
-    last = layer_count(lm.model) - 1
+    last = lm.engine.shape.layers - 1
     return tuple((last, head) for head in range(lm.engine.shape.heads))
 
 

@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Vectors
-from hwdag.building.windows import pack
 from hwdag.config import Heads, SearchConfig
 from hwdag.errors import ReaderRequired
 from hwdag.lm.base import Reader
 from hwdag.options import CheckedOptions, at_least, between
 from hwdag.store.calls import key_of, vectors_of
-from hwdag.text.chunking import leaves
+from hwdag.text.chunking import leaves, pack
 from hwdag.types import Document, Node, Usage
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_fit
