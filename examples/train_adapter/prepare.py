@@ -68,6 +68,7 @@ PLANS = {
     "qasper": Plan(1, 70, 2, windows=60, multi_hop=False),
     "boolq": Plan(1, 60, 4, multi_hop=False),
     SUMMARIES: Plan(1, 0, 0, windows=500),
+    "tables": Plan(1, 900, 3),  # `tables` makes them
 }
 COMPOSED = 3
 """Questions made by rule, of documents that are read as one; no two of a kind."""

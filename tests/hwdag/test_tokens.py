@@ -101,7 +101,8 @@ def test_a_token_begins_a_word_in_lower_case(text, begins):
 
 
 @pytest.mark.parametrize(
-    ("text", "joins"), [(" the", False), ("The", True), (".", False), ("_votes", True), ("-v", True)]
+    ("text", "joins"),
+    [(" the", False), ("The", True), (".", False), ("_votes", True), ("-v", True)],
 )
 def test_a_token_joins_letters_to_the_word_before(text, joins):
     whole = tokenizer.__wrapped__()

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 from dataclasses import replace
 from itertools import product
@@ -12,7 +13,7 @@ import pytest
 import torch
 from tiny import saved
 
-from examples.train_adapter import compose, evaluate, lora, points, prepare, train, trees
+from examples.train_adapter import compose, evaluate, lora, points, prepare, tables, train, trees
 from examples.train_adapter.losses import Objective, Weights, shared_tokens, verdict_losses
 from examples.train_adapter.trees import NOT_FOUND, Planter, Tree, window
 from hwdag.lm.adapter import CONFIG, TURNS
@@ -225,6 +226,30 @@ def test_points_cover_a_window_join_what_belongs_together_and_do_not_repeat():
 def test_sets_can_be_chosen(places, tmp_path):
     prepare.main([*prepared_from(places), "--out", str(tmp_path), "--sets", "squad"])
     assert read(tmp_path / "train.jsonl") == []
+
+
+def test_questions_about_cells_name_the_row_that_has_the_answer(tmp_path):
+    for name in ("tables.jsonl", "again.jsonl"):
+        tables.main(["-o", str(tmp_path / name), "--documents", "12", "--seed", "4"])
+    assert (tmp_path / "tables.jsonl").read_bytes() == (tmp_path / "again.jsonl").read_bytes()
+    documents = read(tmp_path / "tables.jsonl")
+    for document in documents:
+        rows = {paragraph["id"]: paragraph["text"] for paragraph in document["paragraphs"]}
+        assert all(row in document["text"] for row in rows.values())
+        for question in document["questions"]:
+            [row] = (rows[key] for key in question["evidence"])
+            name = re.split(r"[,;:|]", row.lstrip("|- "))[0].strip()
+            assert name in question["question"]
+            assert question["answers"][0] in row
+    data = ["--data", str(tmp_path), "--embedder", "hashing-64", "--sets", "tables"]
+    prepare.main([*data, "--out", str(tmp_path / "data")])
+    parts = ("train", "held_out")
+    walks = [walk for part in parts for walk in read(tmp_path / "data" / f"{part}.jsonl")]
+    assert len(walks) > len(documents)
+    for walk in walks:
+        gold = [*(walk["nodes"][i] for i in walk["gold"]), *walk["missing"]]
+        assert all(walk["answers"][0] in text for text in gold)
+        assert len(gold) == 1
 
 
 def test_a_summary_gives_points_where_it_is_short_and_copies_nothing():
