@@ -1,5 +1,6 @@
 """PDFs as people have them: what a person reads, in the order in which a person reads it."""
 
+import io
 import random
 import re
 import sys
@@ -17,12 +18,13 @@ from pdf_world import (
     body,
     ledger,
     paragraphs,
+    wrapped,
     written,
 )
 from pypdf import PdfReader
 from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
-from reportlab.platypus import PageBreak, Table
+from reportlab.platypus import PageBreak, Paragraph, Table
 
 from hwdag.text import layout
 from hwdag.text import pdf as pdf_module
@@ -243,7 +245,7 @@ def test_a_stamp_over_the_page_is_no_heading(degrees):
 def test_a_hyphen_is_one_whatever_its_sign(hyphen):
     place = {"x0": 0, "x1": 60, "top": 0, "bottom": 10, "size": 10, "fontname": "Times"}
     lines = [
-        layout._piece([{"text": text, **place}]).text
+        layout._piece([{"text": text, **place}], 0.0).text
         for text in (f"first{hyphen}year water{hyphen}", "works")
     ]
     assert pdf_module._rendered([layout.Block("text", lines)], {}, set()) == "first-year waterworks"
@@ -253,6 +255,51 @@ def test_lines_of_chinese_are_put_together_without_a_blank():
     lines = ["总部位于二〇二", "四年，共有", "500 人，", "和 Ada", "Lovelace"]
     found = pdf_module._rendered([layout.Block("text", lines)], {}, set())
     assert found == "总部位于二〇二四年，共有 500 人，和 Ada Lovelace"
+
+
+RAISED = {
+    "marks of notes": (
+        "the catch was low<super>12</super>, as ever",
+        "the catch was low¹², as ever",
+    ),
+    "an index": ("litres of H<sub>2</sub>O were lost", "litres of H2O were lost"),
+    "a power": (
+        "a pond of 340 m<super>2</super> or 10<super>6</super> cm",
+        "a pond of 340 m² or 10⁶ cm",
+    ),
+    "an ordinal": ("on the 3<super>rd</super> of May", "on the 3rd of May"),
+    "a note": ("<super>7</super> Without the catch of amateurs", "⁷ Without the catch of amateurs"),
+}
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_raised_and_lowered_signs_stay_in_their_line(name):
+    marked, plain = RAISED[name]
+    lines = [f"{WATERWORKS} {marked}", f"{marked} {HARBOUR}"]
+    text = pdf_content(pdf_world.built([Paragraph(line, pdf_world.BODY) for line in lines])).text
+    assert text == f"{WATERWORKS} {plain}\n\n{plain} {HARBOUR}"
+
+
+def test_a_large_first_letter_takes_no_words_out_of_the_lines_beside_it():
+    lines = wrapped(WATERWORKS[1:], 60)
+    canvas = Canvas(buffer := io.BytesIO(), invariant=1)
+    canvas.setFont("Times-Roman", 24)
+    canvas.drawString(72, 686, WATERWORKS[0])
+    canvas.setFont("Times-Roman", 11)
+    for i, line in enumerate(lines):
+        canvas.drawString(88 if i < 2 else 72, 700 - 14 * i, line)
+    canvas.save()
+    assert lines[0] in pdf_content(buffer.getvalue()).text
+
+
+def test_pieces_of_a_line_in_types_of_different_size_are_read_from_left_to_right():
+    canvas = Canvas(buffer := io.BytesIO(), invariant=1)
+    for y in (700, 680, 660):
+        for x, text, size in ((72, "Rent", 9), (200, f"{y}.00", 12), (300, "EUR", 9)):
+            canvas.setFont("Times-Roman", size)
+            canvas.drawString(x, y, text)
+    canvas.save()
+    assert "| Rent, 680.00, EUR" in pdf_content(buffer.getvalue()).text.splitlines()
 
 
 def test_cells_below_a_name_that_spans_two_columns_are_not_lost():

@@ -8,10 +8,12 @@ A PDF says where each letter stands and nothing of what it is. Sizes are in poin
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import bidirectional
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["heading", "paragraph", "rows"]
 Column = tuple[float, float]  # from where to where it goes
+Word = dict[str, Any]  # of pdfplumber
 Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
 
 WIDE_GAP = 1.3
@@ -31,6 +34,11 @@ WIDE_GAP = 1.3
 
 WORD_GAP = 0.13
 """Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
+
+RAISED_SIZE = 0.85
+"""Type of marks of notes, exponents and indices, at most, over that of the word they stand at."""
+
+ROWS_NEAR = 4  # above and below, among which that word is looked for; columns may have two each
 
 SAME_PLACE = 1.5
 """Two of the same letter within this distance are one."""
@@ -70,6 +78,7 @@ CAPTION = re.compile(
 )
 LEADER = " … "  # in a table of contents
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
+_RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HYPHEN = re.compile("[\u00ad\u2010]")  # as Typst and browsers print it
 _UNKNOWN = re.compile(r"\(cid:\d+\)")  # pdfminer's name of a letter that the font does not name
 _SENTENCE_END = tuple('.!?:;…。！？"”’»)')
@@ -311,26 +320,69 @@ def _are_alike(above: Sequence[Column], below: Sequence[Column]) -> bool:
     )
 
 
-def _pieces(words: Sequence[dict[str, Any]]) -> Iterator[Piece]:
+def _pieces(words: Sequence[Word]) -> Iterator[Piece]:
     """Words of a baseline with no wide gap between them; the size is that of most letters."""
-    rows = list[list[dict[str, Any]]]()
+    rows = list[list[Word]]()
     for word in sorted(words, key=lambda word: (word["bottom"], word["x0"])):
         near = rows and abs(word["bottom"] - rows[-1][0]["bottom"]) < 0.3 * word["size"]
         if near:
             rows[-1].append(word)
         else:
             rows.append([word])
-    for row in rows:
-        run = list[dict[str, Any]]()
-        for word in sorted(row, key=lambda word: word["x0"]):
+    for row in _with_raised(rows):
+        top = min(float(word["top"]) for word in row)  # why of all: pieces are put in order by it
+        run = list[Word]()
+        for word in sorted(row, key=itemgetter("x0")):
             if run and word["x0"] - run[-1]["x1"] > WIDE_GAP * max(word["size"], run[-1]["size"]):
-                yield _piece(run)
+                yield _piece(run, top)
                 run = []
             run.append(word)
-        yield _piece(run)
+        yield _piece(run, top)
 
 
-def _piece(words: Sequence[dict[str, Any]]) -> Piece:
+def _with_raised(rows: Iterable[list[Word]]) -> Iterator[list[Word]]:
+    """The rows, in which marks of notes, exponents and indices stand at their word."""
+    rows = [sorted(row, key=itemgetter("x0")) for row in rows]
+    whole = [list[Word]() for _ in rows]
+    for at, row in enumerate(rows):
+        for before, word, after in zip([None, *row], row, [*row[1:], None], strict=False):
+            there = at
+            # why: small type with more of it beside is a line of its own
+            if all(
+                one is None or _blank(one, word) > 0.5 * word["size"] for one in (before, after)
+            ):
+                there, word = _at_its_base(rows, at, word)
+            whole[there].append(word)
+    return filter(None, whole)
+
+
+def _at_its_base(rows: Sequence[list[Word]], at: int, word: Word) -> tuple[int, Word]:
+    """The row of the word beside which this one is raised or lowered, and how it stands there."""
+    for there in range(max(0, at - ROWS_NEAR), min(len(rows), at + ROWS_NEAR + 1)):
+        near = bisect_left(rows[there], word["x0"], key=itemgetter("x0"))
+        for base in rows[there][max(0, near - 1) : near + 1]:
+            if _is_small_beside(word, base):
+                is_raised = word["bottom"] < base["bottom"]
+                # why: else they were digits of a number before them
+                text = word["text"].translate(_RAISED) if is_raised else word["text"]
+                return there, {**word, "text": text, "top": base["top"], "bottom": base["bottom"]}
+    return at, word
+
+
+def _is_small_beside(word: Word, base: Word) -> bool:
+    size, middle = float(base["size"]), float(word["top"] + word["bottom"]) / 2
+    return (
+        0.4 * size < float(word["size"]) < RAISED_SIZE * size
+        and abs(_blank(word, base)) < 0.4 * size
+        and float(base["top"]) - 0.2 * size < middle < float(base["bottom"]) + 0.2 * size
+    )
+
+
+def _blank(one: Word, other: Word) -> float:
+    return float(max(one["x0"] - other["x1"], other["x0"] - one["x1"]))
+
+
+def _piece(words: Sequence[Word], top: float) -> Piece:
     text, sizes, bold = words[0]["text"], Counter[float](), 0
     for word in words:
         sizes[round(float(word["size"]), 1)] += len(word["text"])
@@ -343,7 +395,7 @@ def _piece(words: Sequence[dict[str, Any]]) -> Piece:
         _HYPHEN.sub("-", _UNKNOWN.sub("", _LEADER.sub(LEADER, text))),
         float(words[0]["x0"]),
         float(words[-1]["x1"]),
-        min(float(word["top"]) for word in words),
+        top,
         max(float(word["bottom"]) for word in words),
         sizes.most_common(1)[0][0],
         bold > len(text) / 2,
