@@ -12,7 +12,7 @@ from hwdag.text.chunking import leaves
 from hwdag.text.files import read_documents
 from hwdag.text.html import html_content
 from hwdag.text.sentences import LONGEST_ROW, sentences
-from hwdag.text.tables import markdown_with_headers, separated_lines, table_lines
+from hwdag.text.tables import is_number, markdown_with_headers, separated_lines, table_lines
 from hwdag_lab.scripted import ScriptedLM
 
 STAFF = [["Town", "2021", "2022"], ["Hamar", "530", "541"], ["Gjøvik", "301", "287"]]
@@ -214,3 +214,14 @@ def test_spans_and_long_names_do_not_make_a_page_gigabytes(rows):
     began = time.process_time()
     assert len(html_text(f"<table>{rows}</table>")) < 100 * len(rows)
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("cell", ["€ 240", "240,00 EUR", "07:40", "12 %", "(1,200)", "$ 5"])
+def test_amounts_with_their_unit_and_times_are_numbers(cell):
+    assert is_number(cell)
+    assert table_lines([["Mill", cell], ["Barn", "none"]]) == [f"| Mill, {cell}", "| Barn, none"]
+
+
+@pytest.mark.parametrize("name", ["2022", "2022 TEUR", "2022 EUR"])
+def test_a_year_with_its_currency_names_a_column(name):
+    assert table_lines([["Town", name], ["Moss", "31"]])[-1] == f"| Moss, {name}: 31"

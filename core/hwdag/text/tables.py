@@ -22,8 +22,8 @@ ROW = "| "  # how a line begins that is a row; sentences end with it
 LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
 SNIFFED = 1 << 16  # characters that the separator of a file is told from
 
-_NUMBER = re.compile(r"[-+−(]?[$€£]?\d[\d.,'\s]*[%)€$£]?")
-_YEAR = re.compile(r"[12]\d{3}")
+_NUMBER = re.compile(r"[-+−(]?[$€£]?\s?\d[\d.,:'\s]*(?:[%€$£]|[A-Z]{3})?\)?")
+_YEAR = re.compile(r"[12]\d{3}|(?:19|20)\d\d [A-Z]{3,4}")  # or "2022 TEUR"
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 FENCES = ("```", "~~~")
 
