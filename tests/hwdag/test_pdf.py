@@ -314,6 +314,14 @@ def test_cells_below_a_name_that_spans_two_columns_are_not_lost():
     assert layout._cells(lines)[1:] == [[f"H{i}", f"{i}1 {i}2"] for i in range(3)]
 
 
+@pytest.mark.parametrize("style", [GRID])
+def test_words_that_the_end_of_a_line_divides_in_a_cell_are_put_together(style):
+    cell = Paragraph("sterilises instru-<br/>ments and Nord-<br/>Süd 2020-<br/>21", pdf_world.BODY)
+    cells = [["Name", "Meaning"], ["Autoklav", cell], ["Pumpe", "an old one"], ["Rohr", "a pipe"]]
+    text = pdf_content(pdf_world.built([Table(cells, colWidths=[80, 120], style=style)])).text
+    assert "sterilises instruments and Nord-Süd 2020-21" in text
+
+
 def test_text_from_right_to_left_is_not_mirrored():
     text = "הנמל נבנה על ידי קלרה הולם"
     content = pdf_content(pdf_world.hebrew(text))

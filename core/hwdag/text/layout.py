@@ -80,6 +80,8 @@ LEADER = " … "  # in a table of contents
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HYPHEN = re.compile("[\u00ad\u2010]")  # as Typst and browsers print it
+LINE_END = "\u00ad"  # behind a hyphen in a cell, until it is known whether it divides a word
+_LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
 _UNKNOWN = re.compile(r"\(cid:\d+\)")  # pdfminer's name of a letter that the font does not name
 _SENTENCE_END = tuple('.!?:;…。！？"”’»)')
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
@@ -300,7 +302,10 @@ def _table(
     above: Block | None,
 ) -> Block:
     """Rows with the names of their columns, which may be those of the table `above`."""
-    filled = [row for row in ([" ".join(cell.split()) for cell in row] for row in rows) if any(row)]
+    whole = (
+        [" ".join(_LINE_END.sub(f"-{LINE_END}", cell).split()) for cell in row] for row in rows
+    )
+    filled = [row for row in whole if any(row)]
     if not filled:  # letters that no font names
         return Block("rows", [])
     names = filled[0] if has_header or (has_header is None and names_columns(filled)) else []

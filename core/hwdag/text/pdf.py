@@ -36,7 +36,7 @@ _NO_TITLE = re.compile(
     re.I,
 )
 _WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])")
-_DIVIDED = re.compile(r"([^\W\d_]+)-\n([^\W\d_]+)")
+_DIVIDED = re.compile(rf"([^\W\d_]+)-[\n{layout.LINE_END}]([^\W\d_]+)")
 
 
 def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
@@ -213,7 +213,8 @@ def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: se
     parts = list[str]()
     for block in blocks:
         if block.kind == "rows":
-            parts.append("\n".join(block.lines))
+            rows = [_undivided(line, known).replace(layout.LINE_END, "") for line in block.lines]
+            parts.append("\n".join(rows))
             continue
         text = _on_one_line(_undivided("\n".join(block.lines), known))
         parts.append(f"{'#' * ranks[block.size]} {text}" if block.kind == "heading" else text)
