@@ -302,24 +302,185 @@ def test_pieces_of_a_line_in_types_of_different_size_are_read_from_left_to_right
     assert "| Rent, 680.00, EUR" in pdf_content(buffer.getvalue()).text.splitlines()
 
 
-def test_cells_below_a_name_that_spans_two_columns_are_not_lost():
-    rows = [
-        [(0, 20, "Hall"), (40, 110, "Members Others")],
-        *[[(0, 20, f"H{i}"), (40, 60, f"{i}1"), (90, 110, f"{i}2")] for i in range(3)],
-    ]
-    lines = [
-        layout.Line(tuple(layout.Piece(text, x0, x1, y, y + 10, 10.0) for x0, x1, text in row))
-        for y, row in enumerate(rows)
-    ]
-    assert layout._cells(lines)[1:] == [[f"H{i}", f"{i}1 {i}2"] for i in range(3)]
+def rows_of(*flowables):
+    """The rows in the text of these, which stand between two paragraphs."""
+    around = [Paragraph(WATERWORKS, pdf_world.BODY), Paragraph(SCHOOL, pdf_world.BODY)]
+    text = pdf_content(pdf_world.built([around[0], *flowables, around[1]])).text
+    assert text.startswith(WATERWORKS) and text.endswith(SCHOOL)
+    return [line for line in text.splitlines() if line.startswith("|")]
 
 
-@pytest.mark.parametrize("style", [GRID])
+def halls(equipment):
+    cells = [["Old Mill", "Stage", "120"], ["Riverside", equipment, "310"], ["Barn", "Oven", "95"]]
+    body = [[hall, Paragraph(text, pdf_world.BODY), seats] for hall, text, seats in cells]
+    return [["Hall", "Equipment", "Seats"], *body]
+
+
+@pytest.mark.parametrize("place", ["TOP", "MIDDLE", "BOTTOM"])
+@pytest.mark.parametrize("lines", [2, 3])
+def test_a_cell_without_lines_around_it_goes_on_in_the_next_line(place, lines):
+    text = "Stage, kitchen, lights and a projector with a screen" + " and a grand piano" * (
+        lines > 2
+    )
+    style = [("VALIGN", (0, 0), (-1, -1), place)]
+    assert rows_of(Table(halls(text), colWidths=[80, 150, 50], style=style)) == [
+        "| Hall; Equipment; Seats",
+        "| Old Mill; Equipment: Stage; Seats: 120",
+        f"| Riverside; Equipment: {text}; Seats: 310",
+        "| Barn; Equipment: Oven; Seats: 95",
+    ]
+
+
+def drawn(*lines, leading=12):
+    """Pieces at these places, line below line, in a type of 10: each bold if its text ends in "*"."""
+    canvas = Canvas(buffer := io.BytesIO(), invariant=1)
+    for i, line in enumerate(lines):
+        for x, text in line.items():
+            canvas.setFont("Helvetica-Bold" if text.endswith("*") else "Helvetica", 10)
+            canvas.drawString(x, 740 - leading * i, text.removesuffix("*"))
+    canvas.save()
+    return pdf_content(buffer.getvalue()).text
+
+
+def test_lines_between_the_rows_of_a_statement_belong_to_the_row_above():
+    entry = {72: "1 July", 140: "Standing order", 300: "110.21"}
+    found = drawn(entry, {140: "Ref 387926"}, entry, {140: "Rent"}, {140: "Harbour"}, entry)
+    assert found.splitlines() == [
+        "| 1 July, Standing order Ref 387926, 110.21",
+        "| 1 July, Standing order Rent Harbour, 110.21",
+        "| 1 July, Standing order, 110.21",
+    ]
+
+
+@pytest.mark.parametrize("mark", ["", "*"])
+def test_names_of_groups_do_not_end_a_table(mark):
+    found = drawn(
+        {300: f"2023{mark}", 360: f"2022{mark}"},
+        {72: f"Current assets{mark}"},
+        {72: "Inventories", 300: "1,204", 360: "1,177"},
+        {72: "Cash", 300: "812", 360: "640"},
+        {72: "Property, plants and"},
+        {72: "equipment", 300: "9,440", 360: "9,010"},
+        {72: f"Assets that are not current{mark}"},
+        {72: "Goodwill that was bought, less its", 300: "1,500", 360: "1,400"},
+        {72: "impairment"},
+        {72: "Total", 300: "12,956", 360: "12,227"},
+    )
+    assert found.splitlines() == [
+        "| Current assets",
+        "| Inventories; 2023: 1,204; 2022: 1,177",
+        "| Cash; 2023: 812; 2022: 640",
+        "| Property, plants and equipment; 2023: 9,440; 2022: 9,010",
+        "| Assets that are not current",
+        "| Goodwill that was bought, less its impairment; 2023: 1,500; 2022: 1,400",
+        "| Total; 2023: 12,956; 2022: 12,227",
+    ]
+
+
+def test_a_table_of_one_row_below_its_header():
+    rows = [["Work", "Hours", "Rate", "Sum"], ["Tuning of the organ", "6", "85.00", "510.00"]]
+    assert rows_of(Table(rows, colWidths=[140, 50, 60, 60])) == [
+        "| Work, Hours, Rate, Sum",
+        "| Tuning of the organ, Hours: 6, Rate: 85.00, Sum: 510.00",
+    ]
+
+
+def test_cells_with_a_narrow_gap_are_parted_where_others_are_apart():
+    found = drawn(
+        {72: "Plan", 130: "Storage", 260: "Price"},
+        {72: "Basic", 130: "10 GB", 260: "4.90"},
+        {72: "Enterprise", 130: "as agreed", 260: "on request"},
+        {72: "Family", 130: "200 GB", 260: "11.90"},
+    )
+    assert "| Enterprise, Storage: as agreed, Price: on request" in found.splitlines()
+
+
+def test_names_of_columns_over_two_lines_are_one():
+    found = drawn(
+        {120: "Price per*", 200: "Seats at*", 280: "Key*"},
+        {72: "Hall*", 120: "day*", 200: "tables*", 280: "from*"},
+        {72: "Mill", 120: "240", 200: "96", 280: "Town hall"},
+        {72: "Chapel", 120: "130", 200: "40", 280: "Vicar"},
+        {72: "Barn", 120: "90", 200: "35", 280: "Ferry"},
+    )
+    assert found.splitlines()[-2:] == [
+        "| Chapel, Price per day: 130, Seats at tables: 40, Key from: Vicar",
+        "| Barn, Price per day: 90, Seats at tables: 35, Key from: Ferry",
+    ]
+
+
+@pytest.mark.parametrize("days", [("Day", "Evening"), ("In the daytime", "In the evening")])
+def test_names_over_several_columns_are_those_of_each(days):
+    cells = [[f"Hall {i}", *(f"{i}{j}" for j in range(4))] for i in range(3)]
+    names = ["", "Members", "Others", "Members", "Others"]
+    style = [
+        ("SPAN", (1, 0), (2, 0)),
+        ("SPAN", (3, 0), (4, 0)),
+        ("ALIGN", (1, 0), (-1, -1), "CENTER"),
+    ]
+    table = Table([["", days[0], "", days[1], ""], names, *cells], colWidths=[80] * 5, style=style)
+    assert rows_of(table)[-1] == (
+        f"| Hall 2, {days[0]} Members: 20, {days[0]} Others: 21, "
+        f"{days[1]} Members: 22, {days[1]} Others: 23"
+    )
+
+
+def test_numbers_below_each_other_are_of_several_rows():
+    found = drawn(
+        *(
+            {72: town, 200: n, 300: m}
+            for town, n, m in [("Hamar", "512", "530"), ("Moss", "98", "91")]
+        ),
+        {200: "610", 300: "621"},
+        {300: "1,231"},
+    )
+    assert found.splitlines() == ["| Hamar, 512, 530", "| Moss, 98, 91", "| 610, 621", "| 1,231"]
+
+
+def test_what_stands_below_a_table_is_none_of_its_rows():
+    rows = [{72: f"Hall {i}", 200: f"{i}1", 300: f"{i}2"} for i in range(3)]
+    text = {72: "The list is valid until the council changes it, after two readings."}
+    note = {72: "Valid until May."}
+    assert drawn(*rows, note, text).splitlines()[3:] == ["", note[72], "", text[72]]
+    caption = {72: "Table 2:", 140: "Prices of the halls that are let to clubs."}
+    assert drawn(*rows, caption, *rows).count("| Hall 2, 21, 22") == 2
+
+
+LISTED = [{72: "•", 90: "Rope"}, {72: "•", 90: "Buoys for the northern pier"}, {72: "•", 90: "Oil"}]
+COLUMNS = [
+    {72: "the pumps of the water works", 260: "a sandbank before the pier,"},
+    {72: "were paid with a loan which", 260: "and the basin was widened so"},
+    {72: "the town repaid within years", 260: "that steamers could turn"},
+]
+
+
+@pytest.mark.parametrize("lines", [LISTED, COLUMNS])
+def test_lists_and_columns_of_text_are_no_tables(lines):
+    assert "| " not in drawn(*lines)
+
+
+@pytest.mark.parametrize("style", [GRID, []])
 def test_words_that_the_end_of_a_line_divides_in_a_cell_are_put_together(style):
     cell = Paragraph("sterilises instru-<br/>ments and Nord-<br/>Süd 2020-<br/>21", pdf_world.BODY)
     cells = [["Name", "Meaning"], ["Autoklav", cell], ["Pumpe", "an old one"], ["Rohr", "a pipe"]]
     text = pdf_content(pdf_world.built([Table(cells, colWidths=[80, 120], style=style)])).text
     assert "sterilises instruments and Nord-Süd 2020-21" in text
+
+
+@pytest.mark.slow
+def test_lines_that_are_no_table_take_little_time():
+    lines = [
+        layout.Line(
+            tuple(
+                layout.Piece("cells of a text " * 3, x, x + 15.0, 12.0 * y, 12.0 * y + 10, 10.0)
+                for x in range(0, 100, 20)
+            )
+        )
+        for y in range(4000)
+    ]
+    start = time.process_time()
+    assert not layout._open_tables(lines)
+    assert time.process_time() - start < 30
 
 
 def test_text_from_right_to_left_is_not_mirrored():
