@@ -24,7 +24,7 @@ from pdf_world import (
 from pypdf import PdfReader
 from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
-from reportlab.platypus import PageBreak, Paragraph, Table
+from reportlab.platypus import Frame, FrameBreak, PageBreak, Paragraph, Table
 
 from hwdag.text import layout
 from hwdag.text import pdf as pdf_module
@@ -457,6 +457,42 @@ COLUMNS = [
 @pytest.mark.parametrize("lines", [LISTED, COLUMNS])
 def test_lists_and_columns_of_text_are_no_tables(lines):
     assert "| " not in drawn(*lines)
+
+
+def columns(gap, above=()):
+    """Two justified columns of a text, which may have a table over them."""
+    width = (480 - gap) / 2
+    frames = [
+        Frame(x, 60, width, 400, leftPadding=0, rightPadding=0) for x in (57, 57 + width + gap)
+    ]
+    top = Frame(57, 480, 480, 300, leftPadding=0, rightPadding=0)
+    story = [Paragraph(text, pdf_world.JUSTIFIED) for text in paragraphs(HARBOUR, 9)]
+    frames = [top, *frames] if above else frames
+    return pdf_world.built([*above, *([FrameBreak()] if above else []), *story], frames=frames)
+
+
+@pytest.mark.parametrize("gap", [9, 12, 18])
+def test_columns_with_a_narrow_space_between_them_are_read_one_after_the_other(gap):
+    assert pdf_content(columns(gap)).text.replace("\n", " ") == "  ".join(paragraphs(HARBOUR, 9))
+
+
+def test_a_dump_of_bytes_is_no_text_in_columns():
+    lines = [
+        (740 - 12 * i, f"{i:06x} " + "00 4f 05 " * 5 + "|>0=..Pk..9~..<..|") for i in range(12)
+    ]
+    dumped = [line for _, line in lines]
+    found = pdf_content(written([(y, line.replace("|>", "   |>")) for y, line in lines])).text
+    assert " ".join(found.split()) == " ".join(" ".join(dumped).split())
+
+
+def test_a_table_of_numbers_over_two_columns_is_read_across():
+    rows = [[f"Area {i}", *(f"{i}.{j}" for j in range(7))] for i in range(9)]
+    table = Table([["Area", *map(str, range(2010, 2017))], *rows], colWidths=[75] + [57] * 7)
+    found = pdf_content(columns(12, [table])).text.split("\n\n")
+    assert found[0].splitlines()[-1] == "| Area 8, " + ", ".join(
+        f"{2010 + j}: 8.{j}" for j in range(7)
+    )
+    assert found[1:] == paragraphs(HARBOUR, 9)
 
 
 @pytest.mark.parametrize("style", [GRID, []])

@@ -430,19 +430,41 @@ def _piece(words: Sequence[Word], top: float) -> Piece:
 def _ordered(pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Pieces in reading order: what goes over all columns, and between such lines column by column."""
     pieces = sorted(pieces, key=lambda piece: (piece.top, piece.x0))
-    x = _gutter(pieces)
+    tables = list(_number_tables(pieces))
+    cells = {id(cell) for table in tables for cell in table}
+    others = [piece for piece in pieces if id(piece) not in cells]
+    x = _gutter(others)
+    if x is None:  # why not at once: a gap that is as narrow stands behind the marks of a list too
+        x = _gutter(others, is_narrow=True)
     if x is None:
         yield from pieces
         return
+    across = {
+        id(cell)
+        for table in tables
+        if min(cell.x0 for cell in table) < x < max(cell.x1 for cell in table)
+        for cell in table
+    }
     band = list[Piece]()
     for piece in pieces:
-        if piece.x0 < x < piece.x1:
+        if id(piece) in across or (piece.x0 < x < piece.x1 and len(_split(piece, x)) == 1):
             yield from _columns(band, x)
             yield piece
             band = []
         else:
-            band.append(piece)
+            band.extend(_split(piece, x))
     yield from _columns(band, x)
+
+
+def _number_tables(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """The cells of tables of numbers, which may stand above or between columns of prose."""
+    lines = list(_lines(pieces))
+    for start, table in _open_tables(lines).items():
+        cells = [piece for line in lines[start : table.end] for piece in line.pieces]
+        # why so strict: the lines of two columns, or a table in each, look like one over both
+        is_short = all(len(cell.text) <= CELL_CHARACTERS for cell in cells)
+        if table.has_header and len(table.columns) > 2 and is_short:
+            yield cells
 
 
 def _columns(band: Sequence[Piece], x: float) -> Iterator[Piece]:
@@ -450,28 +472,54 @@ def _columns(band: Sequence[Piece], x: float) -> Iterator[Piece]:
     yield from _ordered([piece for piece in band if piece.x0 >= x])
 
 
-def _gutter(pieces: Sequence[Piece]) -> float | None:
+def _gutter(pieces: Sequence[Piece], *, is_narrow: bool = False) -> float | None:
     """The space between two columns of prose that the fewest pieces go over; None without columns."""
     best: tuple[int, float] | None = None
-    if len(pieces) > MOST_PIECES:
+    starts = [part for piece in pieces for part in (piece.parts if is_narrow else (piece,))]
+    if len(starts) > MOST_PIECES:
         return None
-    for x in sorted({round(piece.x0) - 1.0 for piece in pieces}):
-        left = [piece for piece in pieces if piece.x1 <= x]
-        right = [piece for piece in pieces if piece.x0 >= x]
-        crossing = len(pieces) - len(left) - len(right)
+    for x in sorted({round(part.x0) - 1.0 for part in starts}):
+        parts = [part for piece in pieces for part in _split(piece, x)] if is_narrow else pieces
+        left = [part for part in parts if part.x1 <= x]
+        right = [part for part in parts if part.x0 >= x]
+        crossing = len(parts) - len(left) - len(right)
         if (
             min(len(left), len(right)) >= COLUMN_LINES
             and crossing <= CROSSING_SHARE * len(pieces)
-            and _is_prose(left)
-            and _is_prose(right)
             and (best is None or crossing < best[0])
+            and all(_is_prose(side) for side in (left, right))
+            and (not is_narrow or all(_is_column(side, parts) for side in (left, right)))
         ):
             best = crossing, x
     return None if best is None else best[1]
 
 
+def _split(piece: Piece, x: float) -> tuple[Piece, ...]:
+    """What stands left and right of a place, where the piece has a gap there; else the piece."""
+    if not piece.x0 < x < piece.x1 or any(
+        part.x0 < x < part.x1 for part in piece.parts or (piece,)
+    ):
+        return (piece,)
+    halves = [p for p in piece.parts if p.x1 <= x], [p for p in piece.parts if p.x0 >= x]
+    return tuple(
+        replace(
+            half[0],
+            text=" ".join(part.text for part in half),
+            x1=half[-1].x1,
+            parts=tuple(half) if len(half) > 1 else (),
+        )
+        for half in halves
+    )
+
+
 def _is_prose(pieces: Sequence[Piece]) -> bool:
     return median(len(piece.text) for piece in pieces) >= PROSE_CHARACTERS
+
+
+def _is_column(pieces: Sequence[Piece], page: Sequence[Piece]) -> bool:
+    """Whether pieces are enough of a page, and letters: a dump of bytes has columns of its own."""
+    text = "".join(piece.text for piece in pieces)
+    return 6 * len(pieces) > len(page) and 2 * sum(map(str.isalpha, text)) > len(text)
 
 
 def _lines(pieces: Sequence[Piece]) -> Iterator[Line]:
