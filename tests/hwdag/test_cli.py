@@ -65,7 +65,7 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
     assert "documents: 3 built" in shown
     assert "broken.pdf" in shown
     assert "empty.txt: empty or only white space" in shown
-    assert "latin1.txt: 2 undecodable bytes replaced" in shown
+    assert "latin1.txt: not UTF-8: read as Windows-1252" in shown
     named = ["build", str(folder), "-o", str(tmp_path / "named.hwdag"), "--metadata", "notes=own"]
     assert main([*named, "--quiet"]) == 0
     assert "latin1.txt: o" not in capsys.readouterr().out

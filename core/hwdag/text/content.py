@@ -15,6 +15,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+MOST_WESTERN = 0.2  # share of letters with accents, quotation marks and the like
 COUNTED = "hwdag.counted"
 """How wrong bytes are decoded: each as a lone surrogate, which no right bytes give."""
 
@@ -52,9 +53,21 @@ def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]]
     elif b"\0" in data:
         raise UnreadableError("holds NUL bytes: binary, or UTF-16 without a byte order mark")
     text, lost = without_surrogates(data.decode(declared, COUNTED))
+    note = f"{lost} undecodable byte{'s' * (lost > 1)} replaced"
+    if not marked and declared == "utf-8" and lost and _is_western(data, lost):
+        text, note = data.decode("cp1252"), "not UTF-8: read as Windows-1252"
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    notes = f"{lost} undecodable byte{'s' * (lost > 1)} replaced"
-    return text, (notes,) if lost else ()
+    return text, (note,) if lost else ()
+
+
+def _is_western(data: bytes, lost: int) -> bool:
+    """Whether bytes that are not UTF-8 may be letters of Windows-1252, as old programs write them."""
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    # why: what has letters of UTF-8 too is damaged, and where most are lost it is another alphabet
+    return data.decode(errors="ignore").isascii() and lost < MOST_WESTERN * len(data)
 
 
 def _count_bytes(error: UnicodeError) -> tuple[str, int]:
