@@ -109,6 +109,14 @@ def test_no_word_of_a_table_is_lost(rows):
         ("\ta\nx, y\t1, 2, 3", ["| x, y; a: 1, 2, 3"]),
         ('a,b\n"x\ny; z",1', ["| a, b", "| x y; z, b: 1"]),
         ("name\nAda\nBo", ["| name", "| Ada", "| Bo"]),
+        (
+            "IBAN,DE12,,\nSaldo,418,EUR,\n\nTag,Ort,Betrag,Art\n1.3.,Köln,94,bar\n\n2.3.,Bonn,12,bar",
+            [
+                *("| IBAN, DE12", "| Saldo, 418, EUR", "", "| Tag, Ort, Betrag, Art"),
+                "| 1.3., Ort: Köln, Betrag: 94, Art: bar",
+                "| 2.3., Ort: Bonn, Betrag: 12, Art: bar",
+            ],
+        ),
     ],
 )
 def test_the_separator_is_what_most_lines_agree_on(text, lines):

@@ -20,6 +20,7 @@ Row = Sequence[str]
 ROW = "| "  # how a line begins that is a row; sentences end with it
 
 LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
+MOST_ABOVE = 50  # rows above the table of a file
 SNIFFED = 1 << 16  # characters that the separator of a file is told from
 
 _NUMBER = re.compile(r"[-+−(]?[$€£]?\s?\d[\d.,:'\s]*(?:[%€$£]|[A-Z]{3})?\)?")
@@ -104,7 +105,8 @@ def is_rule(line: str) -> bool:
 def separated_lines(text: str) -> list[str]:
     """Return the rows of a text with a separator, such as CSV, as `table_lines`; its lines if it has none.
 
-    What stands alone in its line above the table is its title.
+    What stands alone in its line above the table is its title. Rows above it that have fewer cells and
+    an empty line below them are none of its rows.
     """
     try:
         rows = list(csv.reader(text.splitlines(keepends=True), delimiter=_separator(text)))
@@ -113,6 +115,12 @@ def separated_lines(text: str) -> list[str]:
     start = next((i for i, row in enumerate(rows) if any(row[1:])), 0)
     title = [line for row in rows[:start] if (line := _one_line(" ".join(row)))]
     above = [*title, ""] if title else []
+    filled = [sum(map(bool, row)) for row in rows[: MOST_ABOVE + 1]]
+    for i in range(start, len(filled) - 1):
+        # why: such as the account and its balance above the bookings
+        if not filled[i] and max(filled[start:i], default=0) < filled[i + 1]:
+            above += [*table_lines(rows[start:i], has_header=False), ""]
+            start = i + 1
     return above + table_lines(rows[start:])
 
 
