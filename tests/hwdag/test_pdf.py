@@ -525,6 +525,11 @@ def test_text_from_right_to_left_is_not_mirrored():
     assert content.text == text and "right to left" in content.notes[0]
 
 
+def test_letters_of_arabic_are_read_without_their_forms():
+    printed = "\ufedf\ufef4\ufee0\ufef0 \ufea3\ufeaa\ufe8d\ufea9"
+    assert pdf_content(pdf_world.hebrew(printed)).text == "ليلى حداد"
+
+
 def test_a_password_is_asked_for():
     with pytest.raises(pdf_module.UnreadableError, match="password"):
         pdf_content(pdf_world.encrypted("secret"))

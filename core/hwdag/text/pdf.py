@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from hwdag.text import layout
 from hwdag.text.characters import without_surrogates
@@ -36,6 +37,8 @@ _NO_TITLE = re.compile(
     re.I,
 )
 _WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])")
+# why: a word in the forms that its letters have on paper is another one than that of a question
+_FORMS = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe80-\ufefc]+")  # ligatures, and those of Arabic
 _DIVIDED = re.compile(rf"([^\W\d_]+)-[\n{layout.LINE_END}]([^\W\d_]+)")
 
 
@@ -275,7 +278,8 @@ def _metadata_title(pdf: PdfReader) -> str:
 
 def _page_text(pdf: PdfReader, number: int) -> str | None:
     try:
-        return pdf.pages[number].extract_text().replace("\r\n", "\n").replace("\r", "\n").strip()
+        text = pdf.pages[number].extract_text().replace("\r\n", "\n").replace("\r", "\n").strip()
+        return _FORMS.sub(lambda forms: normalize("NFKC", forms[0]), text)
     except Exception as error:
         logging.getLogger("pypdf").warning("page %d: %s", number + 1, said(error))
         return None
