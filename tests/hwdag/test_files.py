@@ -349,6 +349,22 @@ def test_slides_have_no_numbers_in_their_text(tmp_path):
 
 
 @pytest.mark.slow
+def test_lines_of_a_slide_are_items_of_a_list(tmp_path):
+    pytest.importorskip("markitdown")
+    pptx, buffer = pytest.importorskip("pptx"), io.BytesIO()
+    slide = (show := pptx.Presentation()).slides.add_slide(show.slide_layouts[1])
+    slide.shapes.title.text = "Risks"
+    slide.placeholders[1].text = "Dredging is late\nThe contractor was insolvent in June"
+    cells = slide.shapes.add_table(2, 2, 0, 0, 99, 99).table
+    for i, cell in enumerate(cells.iter_cells()):
+        cell.text = ("Pier", "Ships", "North", "12")[i]
+    show.save(buffer)
+    lines = read_bytes(tmp_path, buffer.getvalue(), "a.pptx").text.split("\n")
+    items = ["- Dredging is late", "- The contractor was insolvent in June"]
+    assert lines[-2:] == items and "| North, Ships: 12" in lines and "# Risks" in lines
+
+
+@pytest.mark.slow
 def test_a_word_document_is_read_as_it_looks(tmp_path):
     pytest.importorskip("markitdown")
 

@@ -44,8 +44,9 @@ MEMORY_BYTES = 4 << 30  # of the process that parses a file
 UNPACKED_BYTES = 1 << 29  # of all members of a packed file together
 MOST_CHARACTERS = 1 << 27  # of a text
 
-# a formula, and no value or an empty one before its cell ends
 _SLIDE_NUMBER = re.compile(r"<!-- Slide number: \d+ -->\n*")
+_SLIDE_LINES = re.compile(r"(?m)^(?![|#!<*-]).+(?:\n(?![|#!<*-]).+)+")
+# a formula, and no value or an empty one before its cell ends
 _NO_VALUE = re.compile(
     rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\s[^<>]*/>)\s*(?:<(?:\w+:)?v\s*(?:/>|>\s*</)|</(?:\w+:)?c>)"
 )
@@ -163,7 +164,10 @@ def _markdown(suffix: str, data: bytes) -> tuple[str, str | None]:
     kind = converters.PptxConverter if suffix == ".pptx" else converters.EpubConverter
     unescaped = {"escape_asterisks": False, "escape_underscores": False}
     found = kind().convert(io.BytesIO(data), StreamInfo(extension=suffix), **unescaped)
-    return _SLIDE_NUMBER.sub("", found.markdown), found.title
+    text = _SLIDE_NUMBER.sub("", found.markdown)
+    if suffix == ".pptx":  # why: its paragraphs have no marks, and seldom a full stop
+        text = _SLIDE_LINES.sub(lambda lines: "- " + lines[0].replace("\n", "\n- "), text)
+    return text, found.title
 
 
 def _notebook(data: bytes) -> tuple[str, str | None]:
