@@ -63,6 +63,8 @@ more than linear time, and a map or a hostile page may have any number."""
 
 NAME_LINES = 3  # at most, of names of columns that stand over several of them
 
+MOST_NAMED = 60  # columns, of which one name may stand over several; each is compared with each
+
 MOST_ROWS = 500  # of a table without lines on one page; what is no table is looked at row by row
 
 MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
@@ -627,7 +629,7 @@ def _names(line: Line, columns: list[Column]) -> list[str] | None:
     """The names in a line, one for each column that they stand over; None if that cannot be told."""
     cells, goes_over = _placed(line, columns)
     names = [piece for piece in line.pieces if piece.x0 >= columns[0][1]]
-    if all(cells[1:]) or not names:
+    if all(cells[1:]) or not names or len(columns) > MOST_NAMED:
         return cells
     over = defaultdict[Piece, list[int]](list)
     for i, (x0, x1) in enumerate(columns[1:], 1):
