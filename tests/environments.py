@@ -42,7 +42,11 @@ def take_over_bytecode(python: Path) -> None:
     """Spare the compiling of files that are those of this environment; Python looks whether they are."""
     here = Path(sysconfig.get_path("purelib"))
     there = Path(run(python, "-c", PURELIB, cwd=python.parent).strip())
-    for compiled in here.rglob("__pycache__"):
+    for compiled in here.rglob("__pycache__/*.pyc"):
         place = there / compiled.relative_to(here)
-        if place.parent.is_dir():
-            shutil.copytree(compiled, place, dirs_exist_ok=True)
+        if place.parent.parent.is_dir() and not place.exists():
+            place.parent.mkdir(exist_ok=True)
+            try:
+                place.hardlink_to(compiled)  # Python never writes into such a file, it replaces it
+            except OSError:  # on another disk
+                shutil.copy2(compiled, place)

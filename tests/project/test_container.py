@@ -142,9 +142,11 @@ class Image:
                 shutil.copy(ROOT / source, self.at / target)
 
     def run(self, argument):
-        run("sh", "-ec", self.put(argument), cwd=self.at, env=self.variables | self.args)
-        if self.bin.exists():
-            take_over_bytecode(self.bin / "python")  # of torch, which takes a minute to compile
+        for command in argument.split(" && "):
+            run("sh", "-ec", self.put(command), cwd=self.at, env=self.variables | self.args)
+            # why after each: what the next one runs takes a minute to compile
+            if "uv pip install" in command:
+                take_over_bytecode(self.bin / "python")
 
     def hwdag(self, *command):
         run(self.bin / "hwdag", *command, cwd=self.folder, env=self.variables)
