@@ -2,11 +2,12 @@
 
     python benchmarks/own_documents.py -o build/own_documents            # default options
     python benchmarks/own_documents.py -o build/own_reader --reader FOLDER --against build/own_documents
+    python benchmarks/own_documents.py -o build/more --documents examples/more_documents
 
 A hundred questions over the twenty files of `examples/own_documents`, all in one index: letters,
-manuals, tables, a contract, a log, three languages beside English, and ten questions that the files do
-not answer. The files were written for this and are used for nothing else. The rows of a folder are
-kept: a run goes on where it was.
+manuals, tables, a contract, a log, other languages beside English, and ten questions that the files do
+not answer; or over those of `examples/more_documents`. The rows of a folder are kept: a run goes on
+where it was.
 
 F1 is that of the best of the right answers; `holds` is the share of answers that contain one of them;
 `touched` is the share of questions of which one node that was shown has every word of the evidence;
@@ -39,6 +40,7 @@ def main() -> None:
     """Ask what has not been asked yet, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the rows")
+    parser.add_argument("--documents", type=Path, default=OWN, help="folder of files and questions")
     parser.add_argument("--reader", help="a model's folder or name")
     parser.add_argument("--method", default="auto", help="of the index")
     parser.add_argument("--budget", type=int, help="tokens of evidence")
@@ -48,9 +50,10 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "rows.jsonl"
     done = {row["id"] for row in rows_of(path)}
-    left = [row for row in rows_of(OWN / "questions.jsonl") if row["id"] not in done]
+    left = [row for row in rows_of(options.documents / "questions.jsonl") if row["id"] not in done]
     config = SearchConfig(token_budget=options.budget)
-    built = HWDAGIndex.from_documents(documents(), method=options.method, reader=options.reader)
+    read = documents(options.documents)
+    built = HWDAGIndex.from_documents(read, method=options.method, reader=options.reader)
     with built as index:
         for question in left[: options.limit]:
             row = asked(index, question, config)
@@ -61,9 +64,9 @@ def main() -> None:
         print(difference(rows_of(path), rows_of(options.against / "rows.jsonl")))
 
 
-def documents() -> Iterator[Document]:
-    """The files. Raises `RuntimeError` for one that cannot be read."""
-    for document in read_documents([OWN / "files"]):
+def documents(folder: Path) -> Iterator[Document]:
+    """The files of a folder. Raises `RuntimeError` for one that cannot be read."""
+    for document in read_documents([folder / "files"]):
         if not isinstance(document, Document):
             raise RuntimeError(f"{document.path}: {document.reason}")
         yield document

@@ -79,11 +79,13 @@ def test_the_run_for_a_gpu_leaves_out_what_there_is_no_time_for(run):
     assert len(found["left_out"]) == 4
 
 
-def test_answers_about_own_documents_stand_in_their_files(monkeypatch):
+@pytest.mark.parametrize("name", ["own_documents", "more_documents"])
+def test_answers_about_own_documents_stand_in_their_files(name, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = import_module("own_documents")
-    texts = {Path(one.id).name: one.text for one in benchmark.documents()}
-    questions = benchmark.rows_of(benchmark.OWN / "questions.jsonl")
+    folder = benchmark.OWN.parent / name
+    texts = {Path(one.id).name: one.text for one in benchmark.documents(folder)}
+    questions = benchmark.rows_of(folder / "questions.jsonl")
     assert len(texts) == 20
     assert len({row["id"] for row in questions}) == 100
     for row in questions:
@@ -92,6 +94,11 @@ def test_answers_about_own_documents_stand_in_their_files(monkeypatch):
         else:
             assert row["answers"]
             assert set(words(row["evidence"])) <= set(words(texts[row["file"]])), row["id"]
+
+
+def test_rows_of_the_same_questions_are_compared(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    benchmark = import_module("own_documents")
     rows = [{"id": "a", "f1": 0.9}, {"id": "b", "f1": 0.5}, {"id": "c"}, {"id": "d", "f1": 1.0}]
     others = [{"id": "b", "f1": 0.5}, {"id": "a", "f1": 0.5}, {"id": "c"}]
     said = benchmark.difference(rows, others)
