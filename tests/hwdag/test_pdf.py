@@ -446,6 +446,14 @@ def test_what_stands_below_a_table_is_none_of_its_rows():
     assert drawn(*rows, caption, *rows).count("| Hall 2, 21, 22") == 2
 
 
+def test_lines_that_are_drawn_with_dashes_are_no_rows():
+    dashes = {72: "-----", 200: "------", 300: "====="}
+    rows = [{72: f"Hall {i}", 200: f"{i}1", 300: f"{i}2"} for i in range(3)]
+    found = drawn({72: "Hall", 200: "Days", 300: "Seats"}, dashes, *rows, dashes)
+    assert found.splitlines()[-3:] == [f"| Hall {i}, Days: {i}1, Seats: {i}2" for i in range(3)]
+    assert "--" not in found
+
+
 LISTED = [{72: "•", 90: "Rope"}, {72: "•", 90: "Buoys for the northern pier"}, {72: "•", 90: "Oil"}]
 COLUMNS = [
     {72: "the pumps of the water works", 260: "a sandbank before the pier,"},

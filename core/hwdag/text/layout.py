@@ -94,6 +94,7 @@ _SENTENCE_END = tuple('.!?:;…。！？"”’»)')
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
 
 
+_DASHES = re.compile("[-=_–—]*")  # what a printer draws a line with
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.|s\.|página|pagina|sida|side)?\s*(?:\d{1,4}|[ivxl]{1,6})"
     r"(?:\s*(?:/|of|von|de|av|sur)\s*\d{1,4})?\W*",
@@ -320,7 +321,7 @@ def _table(
     whole = (
         [" ".join(_LINE_END.sub(f"-{LINE_END}", cell).split()) for cell in row] for row in rows
     )
-    filled = [row for row in whole if any(row)]
+    filled = [row for row in whole if not all(map(_DASHES.fullmatch, row))]
     if not filled:  # letters that no font names
         return Block("rows", [])
     names = filled[0] if has_header or (has_header is None and names_columns(filled)) else []
