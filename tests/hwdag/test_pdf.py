@@ -26,7 +26,7 @@ from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Frame, FrameBreak, PageBreak, Paragraph, Table
 
-from hwdag.text import layout
+from hwdag.text import layout, open_tables, pieces
 from hwdag.text import pdf as pdf_module
 from hwdag.text.files import read_documents
 from hwdag.text.pdf import pdf_content
@@ -245,7 +245,7 @@ def test_a_stamp_over_the_page_is_no_heading(degrees):
 def test_a_hyphen_is_one_whatever_its_sign(hyphen):
     place = {"x0": 0, "x1": 60, "top": 0, "bottom": 10, "size": 10, "fontname": "Times"}
     lines = [
-        layout._piece([{"text": text, **place}], 0.0).text
+        pieces._piece([{"text": text, **place}], 0.0).text
         for text in (f"first{hyphen}year water{hyphen}", "works")
     ]
     assert pdf_module._rendered([layout.Block("text", lines)], {}, set()) == "first-year waterworks"
@@ -514,16 +514,16 @@ def test_words_that_the_end_of_a_line_divides_in_a_cell_are_put_together(style):
 @pytest.mark.slow
 def test_lines_that_are_no_table_take_little_time():
     lines = [
-        layout.Line(
+        pieces.Line(
             tuple(
-                layout.Piece("cells of a text " * 3, x, x + 15.0, 12.0 * y, 12.0 * y + 10, 10.0)
+                pieces.Piece("cells of a text " * 3, x, x + 15.0, 12.0 * y, 12.0 * y + 10, 10.0)
                 for x in range(0, 100, 20)
             )
         )
         for y in range(4000)
     ]
     start = time.process_time()
-    assert not layout._open_tables(lines)
+    assert not open_tables.open_tables(lines)
     assert time.process_time() - start < 30
 
 

@@ -8,40 +8,33 @@ A PDF says where each letter stands and nothing of what it is. Sizes are in poin
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from operator import itemgetter
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import bidirectional
 
 from hwdag.text.content import UnreadableError
-from hwdag.text.tables import has_numbers, is_number, names_columns, table_lines
+from hwdag.text.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
+from hwdag.text.pieces import (
+    LEADER,
+    WORD_GAP,
+    Column,
+    Line,
+    Piece,
+    gap_between,
+    lines_of,
+    pieces_of,
+)
+from hwdag.text.tables import names_columns, table_lines
 
 if TYPE_CHECKING:
     from pdfplumber.page import Page
 
 Kind = Literal["heading", "paragraph", "rows"]
-Column = tuple[float, float]  # from where to where it goes
-Word = dict[str, Any]  # of pdfplumber
 Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
-
-WIDE_GAP = 1.3
-"""Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
-
-NARROW_GAP = 0.5
-"""Blank space that may part cells, where those of other rows are further apart."""
-
-WORD_GAP = 0.13
-"""Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
-
-RAISED_SIZE = 0.85
-"""Type of marks of notes, exponents and indices, at most, over that of the word they stand at."""
-
-ROWS_NEAR = 4  # above and below, among which that word is looked for; columns may have two each
 
 SAME_PLACE = 1.5
 """Two of the same letter within this distance are one."""
@@ -49,8 +42,6 @@ SAME_PLACE = 1.5
 PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables have fewer
 COLUMN_LINES = 4  # at least, on both sides of the space between two columns
 CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as titles and figures
-CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
-LARGER = 1.12  # a heading's type over that of the text
 HEADING_CHARACTERS = 160
 MOST_TURNED = 0.05  # share of a page's letters that may be left out, as a stamp over the text
 MOST_LEFTWARD = 0.2  # share of letters from right to left, as words in a text of another language
@@ -60,12 +51,6 @@ MARGIN = 0.1  # of a page's height, above and below, where running headers and f
 MOST_EDGES, MOST_PIECES = 4000, 2000
 """Lines of a drawing in which tables are looked for, and pieces among which columns are: both take
 more than linear time, and a map or a hostile page may have any number."""
-
-NAME_LINES = 3  # at most, of names of columns that stand over several of them
-
-MOST_NAMED = 60  # columns, of which one name may stand over several; each is compared with each
-
-MOST_ROWS = 500  # of a table without lines on one page; what is no table is looked at row by row
 
 MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
 
@@ -79,70 +64,15 @@ _ROMAN = {
     for j, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
     if tens or ones
 }
-_BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
-CAPTION = re.compile(
-    r"(?:table|figure|fig\.|tabelle|abbildung|abb\.|tableau|tabla|figura|tabell|figur)\s*\d", re.I
-)
-LEADER = " … "  # in a table of contents
-_LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
-_RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
-_HYPHEN = re.compile("[\u00ad\u2010]")  # as Typst and browsers print it
 LINE_END = "\u00ad"  # behind a hyphen in a cell, until it is known whether it divides a word
 _LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
-_UNKNOWN = re.compile(r"\(cid:\d+\)")  # pdfminer's name of a letter that the font does not name
 _SENTENCE_END = tuple('.!?:;…。！？"”’»)')
-_BOLD = re.compile("bold|black|heavy|demi", re.I)
-
-
 _DASHES = re.compile("[-=_–—]*")  # what a printer draws a line with
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.|s\.|página|pagina|sida|side)?\s*(?:\d{1,4}|[ivxl]{1,6})"
     r"(?:\s*(?:/|of|von|de|av|sur)\s*\d{1,4})?\W*",
     re.I,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Words that stand beside each other, or a table with lines (its `rows`)."""
-
-    text: str
-    x0: float
-    x1: float
-    top: float
-    bottom: float
-    size: float
-    is_bold: bool = False
-    rows: tuple[tuple[str, ...], ...] = ()
-    columns: tuple[Column, ...] = ()  # of its rows
-    parts: tuple[Piece, ...] = ()  # between narrow gaps, if it has any
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Pieces on one baseline of a column."""
-
-    pieces: tuple[Piece, ...]
-
-    @property
-    def text(self) -> str:
-        """Words, from left to right."""
-        return " ".join(piece.text for piece in self.pieces)
-
-    @property
-    def first(self) -> Piece:
-        """Where the line begins."""
-        return self.pieces[0]
-
-    @property
-    def x1(self) -> float:
-        """Where the line ends."""
-        return self.pieces[-1].x1
-
-    @property
-    def is_bold(self) -> bool:
-        """Whether all of it is bold."""
-        return all(piece.is_bold for piece in self.pieces)
 
 
 @dataclass(slots=True)
@@ -154,17 +84,6 @@ class Block:
     size: float = 0.0
     names: list[str] = field(default_factory=list)  # of a table's columns
     columns: Sequence[Column] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTable:
-    """A table without lines between its cells."""
-
-    end: int  # its last line is the one before
-    rows: list[list[str]]
-    columns: list[Column]
-    has_header: bool
-    is_named: bool  # its header is bold
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +123,7 @@ class PageLines:
     def _rows(self) -> set[int]:
         """The `id` of each line of the tables without lines that are not in a margin as a whole."""
         found = set[int]()
-        for start, table in _open_tables(self.lines).items():
+        for start, table in open_tables(self.lines).items():
             lines = self.lines[start : table.end]
             if not all(map(self._is_in_margin, lines)):
                 found.update(map(id, lines))
@@ -219,14 +138,14 @@ def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
     tables = [piece for table in found if (piece := _ruled(table))]
     pieces = [
         piece
-        for piece in _pieces(
+        for piece in pieces_of(
             shown.extract_words(x_tolerance_ratio=WORD_GAP, extra_attrs=["size", "fontname"])
         )
         if not any(_is_within(piece, table) for table in tables)
     ]
     ordered = list(_ordered([*pieces, *tables]))
     return PageLines(
-        tuple(_lines(ordered)),
+        tuple(lines_of(ordered)),
         float(page.height),
         bool(page.images),
         frozenset(map(plain, outline)),
@@ -243,7 +162,7 @@ def blocks_of(
     """
     left_out = set(map(id, running))
     lines = [line for line in page.lines if id(line) not in left_out]
-    blocks, tables = list[Block](), _open_tables(lines)
+    blocks, tables = list[Block](), open_tables(lines)
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -341,95 +260,6 @@ def _are_alike(above: Sequence[Column], below: Sequence[Column]) -> bool:
     )
 
 
-def _pieces(words: Sequence[Word]) -> Iterator[Piece]:
-    """Words of a baseline with no wide gap between them; the size is that of most letters."""
-    rows = list[list[Word]]()
-    for word in sorted(words, key=lambda word: (word["bottom"], word["x0"])):
-        near = rows and abs(word["bottom"] - rows[-1][0]["bottom"]) < 0.3 * word["size"]
-        if near:
-            rows[-1].append(word)
-        else:
-            rows.append([word])
-    for row in _with_raised(rows):
-        top = min(float(word["top"]) for word in row)  # why of all: pieces are put in order by it
-        for words in _apart(sorted(row, key=itemgetter("x0")), WIDE_GAP):
-            parts = tuple(_piece(part, top) for part in _apart(words, NARROW_GAP))
-            yield replace(_piece(words, top), parts=parts) if len(parts) > 1 else parts[0]
-
-
-def _apart(words: Iterable[Word], gap: float) -> Iterator[list[Word]]:
-    """Words with no such gap between them; it is in sizes of their type."""
-    run = list[Word]()
-    for word in words:
-        if run and word["x0"] - run[-1]["x1"] > gap * max(word["size"], run[-1]["size"]):
-            yield run
-            run = []
-        run.append(word)
-    yield run
-
-
-def _with_raised(rows: Iterable[list[Word]]) -> Iterator[list[Word]]:
-    """The rows, in which marks of notes, exponents and indices stand at their word."""
-    rows = [sorted(row, key=itemgetter("x0")) for row in rows]
-    whole = [list[Word]() for _ in rows]
-    for at, row in enumerate(rows):
-        for before, word, after in zip([None, *row], row, [*row[1:], None], strict=False):
-            there = at
-            # why: small type with more of it beside is a line of its own
-            if all(
-                one is None or _blank(one, word) > 0.5 * word["size"] for one in (before, after)
-            ):
-                there, word = _at_its_base(rows, at, word)
-            whole[there].append(word)
-    return filter(None, whole)
-
-
-def _at_its_base(rows: Sequence[list[Word]], at: int, word: Word) -> tuple[int, Word]:
-    """The row of the word beside which this one is raised or lowered, and how it stands there."""
-    for there in range(max(0, at - ROWS_NEAR), min(len(rows), at + ROWS_NEAR + 1)):
-        near = bisect_left(rows[there], word["x0"], key=itemgetter("x0"))
-        for base in rows[there][max(0, near - 1) : near + 1]:
-            if _is_small_beside(word, base):
-                is_raised = word["bottom"] < base["bottom"]
-                # why: else they were digits of a number before them
-                text = word["text"].translate(_RAISED) if is_raised else word["text"]
-                return there, {**word, "text": text, "top": base["top"], "bottom": base["bottom"]}
-    return at, word
-
-
-def _is_small_beside(word: Word, base: Word) -> bool:
-    size, middle = float(base["size"]), float(word["top"] + word["bottom"]) / 2
-    return (
-        0.4 * size < float(word["size"]) < RAISED_SIZE * size
-        and abs(_blank(word, base)) < 0.4 * size
-        and float(base["top"]) - 0.2 * size < middle < float(base["bottom"]) + 0.2 * size
-    )
-
-
-def _blank(one: Word, other: Word) -> float:
-    return float(max(one["x0"] - other["x1"], other["x0"] - one["x1"]))
-
-
-def _piece(words: Sequence[Word], top: float) -> Piece:
-    text, sizes, bold = words[0]["text"], Counter[float](), 0
-    for word in words:
-        sizes[round(float(word["size"]), 1)] += len(word["text"])
-        bold += len(word["text"]) if _BOLD.search(word["fontname"]) else 0
-    for last, word in pairwise(words):
-        # why: a word is cut where its type changes
-        is_apart = word["x0"] - last["x1"] > WORD_GAP * word["size"]
-        text += (" " if is_apart else "") + word["text"]
-    return Piece(
-        _HYPHEN.sub("-", _UNKNOWN.sub("", _LEADER.sub(LEADER, text))),
-        float(words[0]["x0"]),
-        float(words[-1]["x1"]),
-        top,
-        max(float(word["bottom"]) for word in words),
-        sizes.most_common(1)[0][0],
-        bold > len(text) / 2,
-    )
-
-
 def _ordered(pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Pieces in reading order: what goes over all columns, and between such lines column by column."""
     pieces = sorted(pieces, key=lambda piece: (piece.top, piece.x0))
@@ -461,8 +291,8 @@ def _ordered(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 def _number_tables(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     """The cells of tables of numbers, which may stand above or between columns of prose."""
-    lines = list(_lines(pieces))
-    for start, table in _open_tables(lines).items():
+    lines = list(lines_of(pieces))
+    for start, table in open_tables(lines).items():
         cells = [piece for line in lines[start : table.end] for piece in line.pieces]
         # why so strict: the lines of two columns, or a table in each, look like one over both
         is_short = all(len(cell.text) <= CELL_CHARACTERS for cell in cells)
@@ -525,242 +355,6 @@ def _is_column(pieces: Sequence[Piece], page: Sequence[Piece]) -> bool:
     return 6 * len(pieces) > len(page) and 2 * sum(map(str.isalpha, text)) > len(text)
 
 
-def _lines(pieces: Sequence[Piece]) -> Iterator[Line]:
-    """Pieces that follow each other on a baseline."""
-    held = list[Piece]()
-    for piece in pieces:
-        if held and (
-            piece.rows
-            or held[-1].rows
-            or abs(piece.bottom - held[-1].bottom) > 0.3 * piece.size
-            or piece.x0 < held[-1].x1
-        ):
-            yield Line(tuple(held))
-            held = []
-        held.append(piece)
-    if held:
-        yield Line(tuple(held))
-
-
-def _open_tables(lines: Sequence[Line]) -> dict[int, OpenTable]:
-    """The tables without lines, by where they begin."""
-    found, at = dict[int, OpenTable](), 0
-    while at < len(lines):
-        end = _run_end(lines, at)
-        if table := _open_table(lines, at, end):
-            found[at], at = table, table.end
-        else:  # why not always the next line: that takes a square of time
-            at += max(1, (end - at) // 50)
-    return found
-
-
-def _open_table(lines: Sequence[Line], start: int, end: int) -> OpenTable | None:
-    """The table without lines that begins here, if one does, among the lines up to `end`."""
-    for _ in range(3):  # why: each time it may end before a line that is none of it
-        run = lines[start:end]
-        most = max((len(line.pieces) for line in run), default=0)
-        full = [i for i, line in enumerate(run) if len(line.pieces) == most]
-        columns = _edges(run[i] for i in full)
-        if len(run) < 2 or len(columns) < max(2, most):
-            return None
-        placed = [_placed(line, columns) for line in run]
-        for i, (line, (_, goes_over)) in enumerate(zip(run, placed, strict=True)):
-            is_name = i < min(full[0], NAME_LINES) and len(line.pieces) > 1
-            if goes_over and not is_name and not _is_label(run, i):
-                end = start + i
-                break
-        else:
-            return _put_together(run, start, [cells for cells, _ in placed], columns)
-    return None
-
-
-def _run_end(lines: Sequence[Line], start: int) -> int:
-    """The end of the lines that may be one table: such of several pieces, and a piece between them."""
-    end, left = start, lines[start].first.x0
-    for i in range(start, min(len(lines), start + MOST_ROWS)):
-        line, above = lines[i], lines[max(start, i - 1)]
-        size, left = line.first.size, min(left, line.first.x0)
-        is_far = i > start and not -size < _gap(above, line) < 2.5 * size
-        if line.first.rows or is_far or _is_caption(lines, i):
-            break
-        if len(line.pieces) > 1 or (i > start and line.first.x0 > left + size):
-            end = i + 1
-        elif i == start or i > end or size > LARGER * above.first.size:
-            break
-    return end
-
-
-def _is_caption(lines: Sequence[Line], at: int) -> bool:
-    """Whether a line is a caption, and none of a list of tables or figures."""
-    beside = (*lines[max(0, at - 1) : at], *lines[at + 1 : at + 2])
-    return bool(CAPTION.match(lines[at].text)) and not any(
-        CAPTION.match(line.text) for line in beside
-    )
-
-
-def _edges(lines: Iterable[Line]) -> list[Column]:
-    """From where to where each column of a table goes: what overlaps is one."""
-    merged = list[Column]()
-    for x0, x1 in sorted((piece.x0, piece.x1) for line in lines for piece in line.pieces):
-        if merged and x0 < merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], x1)
-        else:
-            merged.append((x0, x1))
-    return merged
-
-
-def _placed(line: Line, columns: list[Column]) -> tuple[list[str], bool]:
-    """The cells of a line, and whether one goes over several columns; it stands in the first then.
-
-    The columns grow by what stands in one of them.
-    """
-    cells, goes_over = [""] * len(columns), False
-    for piece in line.pieces:
-        for part in (piece,) if _over(piece, columns)[1] < 2 else piece.parts or (piece,):
-            at, number = _over(part, columns)
-            if number < 2:
-                x0, x1 = columns[at]
-                columns[at] = min(x0, part.x0), max(x1, part.x1)
-            goes_over |= number > 1
-            cells[at] = f"{cells[at]} {part.text}".strip()
-    return cells, goes_over
-
-
-def _names(line: Line, columns: list[Column]) -> list[str] | None:
-    """The names in a line, one for each column that they stand over; None if that cannot be told."""
-    cells, goes_over = _placed(line, columns)
-    names = [piece for piece in line.pieces if piece.x0 >= columns[0][1]]
-    if all(cells[1:]) or not names or len(columns) > MOST_NAMED:
-        return cells
-    over = defaultdict[Piece, list[int]](list)
-    for i, (x0, x1) in enumerate(columns[1:], 1):
-        over[min(names, key=lambda name: abs(name.x0 + name.x1 - x0 - x1))].append(i)
-    for name, found in over.items():
-        middle = (columns[found[0]][0] + columns[found[-1]][1]) / 2
-        is_above = _over(name, columns) == (found[0], len(found))
-        if not is_above and abs((name.x0 + name.x1) / 2 - middle) > name.size:
-            return None if goes_over else cells
-    spread = {i: name.text for name, found in over.items() for i in found}
-    return [cells[0], *(spread[i] for i in range(1, len(columns)))]
-
-
-def _over(piece: Piece, columns: Sequence[Column]) -> tuple[int, int]:
-    """The first column that a piece stands in, and in how many it does; the nearest if in none."""
-    at = bisect_right(columns, piece.x0, key=itemgetter(1))
-    end = bisect_left(columns, piece.x1, key=itemgetter(0))
-    if end <= at and (at == len(columns) or (at and _nearer(piece, columns[at - 1], columns[at]))):
-        at -= 1
-    return at, max(0, end - at)
-
-
-def _nearer(piece: Piece, left: Column, right: Column) -> bool:
-    return piece.x0 - left[1] < right[0] - piece.x1
-
-
-def _is_label(run: Sequence[Line], at: int) -> bool:
-    """Whether a line is the name of the rows below it, or goes on with that of the row above."""
-    [piece, *others] = run[at].pieces
-    below = run[at + 1].pieces if at + 1 < len(run) else ()
-    return (
-        not others
-        and (piece.text[:1].islower() or (len(below) > 1 and piece.x0 < below[0].x0 + piece.size))
-        and len(piece.text) <= 2 * CELL_CHARACTERS
-        and not piece.text.endswith((".", ",", ";"))
-    )
-
-
-def _put_together(
-    run: Sequence[Line], start: int, placed: Sequence[list[str]], columns: list[Column]
-) -> OpenTable | None:
-    """The table of these lines, whose cells may go on in the next one; None if they are none."""
-    gaps = [0.0, *(_gap(one, two) for one, two in pairwise(run)), 0.0]
-    begin = [gaps[i] for i, cells in enumerate(placed) if i and cells[0] and any(cells[1:])]
-    usual = median(begin or gaps[1:-1])
-    rows, starts = list[list[str]](), list[int]()
-    for i, cells in enumerate(placed):
-        size = run[i].first.size
-        is_below = i + 1 < len(run) and gaps[i + 1] < gaps[i] - 0.25 * size
-        if rows and _goes_on(rows[-1], cells, size, gaps[i], usual, is_below):
-            rows[-1] = _joined([rows[-1], cells])
-        else:
-            rows.append(cells)
-            starts.append(i)
-    while len(rows) > 1 and sum(map(bool, rows[-1])) == 1 and not is_number("".join(rows[-1])):
-        rows.pop()  # what stands below the table
-        run = run[: starts.pop()]
-    has_header = is_named = False
-    for n in range(1, min(NAME_LINES, len(rows) - 1) + 1):
-        below = next((i for i in range(n, len(rows)) if any(rows[i][1:])), n)
-        head, body = run[: starts[n]], run[starts[below] : [*starts, len(run)][below + 1]]
-        names = [_names(line, columns) for line in head]
-        first = _joined([cells for cells in names if cells])
-        is_bold = all(line.is_bold for line in head)
-        goes_on = is_bold and all(line.is_bold for line in body)
-        is_named = is_bold and not any(line.is_bold for line in body)
-        is_told = names_columns([first, *rows[n:]]) and has_numbers(rows[n:])
-        is_one = is_bold or sum(bool(row[0]) for row in rows[:n]) < 2
-        if all(names) and not goes_on and (is_named or (is_told and is_one)):
-            rows[:n], has_header = [first], True
-            break
-    filled = [row for row in rows if sum(map(bool, row)) > 1]
-    if len(filled) < 3 and not (has_header and len(columns) > 2 and all(map(all, rows))):
-        return None
-    if _is_text(run, rows):
-        return None
-    return OpenTable(start + len(run), rows, columns, has_header, is_named)
-
-
-def _is_text(run: Sequence[Line], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether lines of several pieces are a text in columns, or a list whose numbers stand apart."""
-    if median(len(piece.text) for line in run for piece in line.pieces) > CELL_CHARACTERS:
-        return True
-    if len(rows[0]) == 2 and 2 * sum(bool(_BULLET.match(f"{row[0]} ")) for row in rows) > len(rows):
-        return True
-    prose = 0
-    for row in rows:
-        cells = [cell for cell in row if cell]
-        is_all = len(cells) > 1 and all(cell.count(" ") > 1 for cell in cells)
-        is_first = row[0].count(" ") > 2
-        prose += (is_first and row[0][0].islower()) or (
-            is_all and any(c[0].islower() for c in cells)
-        )
-    return 3 * prose > len(rows)
-
-
-def _joined(lines: Iterable[Sequence[str]]) -> list[str]:
-    """The cells of a row that goes over several lines."""
-    return ["\n".join(filter(None, cells)) for cells in zip(*lines, strict=True)]
-
-
-def _goes_on(
-    above: Sequence[str],
-    cells: Sequence[str],
-    size: float,
-    gap: float,
-    usual: float,
-    is_below: bool,
-) -> bool:
-    """Whether a line is of the row above: its cells go on in it, or stand at one height with them."""
-    filled = [i for i, cell in enumerate(cells) if cell]
-    is_near = gap < usual - 0.25 * size
-    if any(is_number(above[i]) and is_number(cells[i]) for i in filled):
-        return False
-    if gap < -0.2 * size:
-        return True
-    if not cells[0]:
-        return not is_below and (is_near or (len(filled) == 1 and gap <= usual + 0.25 * size))
-    if len(filled) == 1:
-        is_label = not above[0] or cells[0].endswith(":")
-        return not is_label and (is_near or cells[0][0].islower())
-    if not any(above[1:]) and cells[0][0].islower():
-        return True
-    return is_near and (not above[0] or all(cells[i][0].islower() for i in filled))
-
-
-def _gap(above: Line, below: Line) -> float:
-    return below.first.top - above.first.bottom
-
-
 def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) -> bool:
     line = lines[at]
     if not any(map(str.isalpha, line.text)) or len(line.text) > HEADING_CHARACTERS:
@@ -781,7 +375,7 @@ def _add_heading(blocks: list[Block], lines: Sequence[Line], at: int) -> None:
         and blocks
         and blocks[-1].kind == "heading"
         and blocks[-1].size == line.first.size
-        and 0 <= _gap(lines[at - 1], line) < 0.6 * line.first.size
+        and 0 <= gap_between(lines[at - 1], line) < 0.6 * line.first.size
     )
     if goes_on:
         blocks[-1].lines.append(line.text)
@@ -801,7 +395,7 @@ def _begins(lines: Sequence[Line], at: int) -> bool:
     """Whether a paragraph begins with a line that follows another one."""
     before, line = lines[at - 1], lines[at]
     size = line.first.size
-    if CAPTION.match(line.text) or _BULLET.match(line.text):
+    if CAPTION.match(line.text) or BULLET.match(line.text):
         return True
     if LEADER in before.text:
         return True
@@ -809,7 +403,7 @@ def _begins(lines: Sequence[Line], at: int) -> bool:
         return True
     if _is_elsewhere(before, line):  # the next column: a paragraph may go on there
         return before.text.endswith(_SENTENCE_END) and not line.text[:1].islower()
-    if _gap(before, line) > max(0.6 * size, 1.6 * _pitch(lines, at)):
+    if gap_between(before, line) > max(0.6 * size, 1.6 * _pitch(lines, at)):
         return True
     is_indented = line.first.x0 - before.first.x0 > 0.7 * size
     is_short = before.x1 < line.x1 - 0.15 * (line.x1 - line.first.x0)
@@ -823,7 +417,7 @@ def _is_elsewhere(before: Line, line: Line) -> bool:
 def _pitch(lines: Sequence[Line], at: int) -> float:
     """The usual blank between lines around this one."""
     around = lines[max(0, at - 8) : at + 8]
-    gaps = [_gap(one, two) for one, two in pairwise(around)]
+    gaps = [gap_between(one, two) for one, two in pairwise(around)]
     usual = [gap for gap in gaps if 0 <= gap < lines[at].first.size]
     return median(usual) if usual else 0.0
 
