@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.text.headings import Outline, headings, in_context, title_from
+from hwdag.text.headings import LONGEST_HEADING, Outline, headings, in_context, title_from
 from hwdag.text.sentences import sentences
 from hwdag.types import Span
 
@@ -210,3 +210,38 @@ def test_paragraphs_never_go_back(text):
 )
 def test_a_title_comes_from_the_first_metadata_field_that_has_one(metadata, title):
     assert title_from(metadata, ("title", "file_name", "source")) == title
+
+
+TABLES = """# Garden
+
+| Plant | Height |
+|:------|-------:|
+| Beech | 80 cm |
+  | Yew \\| box | 60 cm |
+Beeches like chalk.
+
+| no | table |
+| Oak | 3 m |
+
+# Kitchen
+| Tool | |
+| --- | --- |
+| Spoon | 4 |"""
+
+
+def test_the_header_of_a_table_is_the_last_heading_of_its_rows():
+    for row in ("| Beech", "| Yew"):
+        assert heading_of(TABLES, row) == "Garden > Plant, Height"
+    for other in ("| Plant", "|:--", "Beeches like", "| no", "| Oak"):
+        assert heading_of(TABLES, other) == "Garden"
+    assert heading_of(TABLES, "| Spoon") == "Kitchen > Tool"
+    assert headings("| a |\n|---|\n| b |", [Span(12, 17)]) == ["a"]
+    assert headings("| a |\n|---|\n| b |", [Span(12, 17)], "Letters") == ["Letters > a"]
+
+
+def test_a_long_header_of_a_table_is_cut_at_a_word():
+    names = [f"column {i}" for i in range(100)]
+    text = f"# Wide\n\n| {' | '.join(names)} |\n|{'---|' * 100}\n| first | second |"
+    heading = heading_of(text, "| first")
+    assert len(heading) <= LONGEST_HEADING
+    assert ", ".join(names).startswith(heading.removeprefix("Wide > "))

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hwdag.config import NEVER, SearchConfig
 from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
-from hwdag.search.context import FEW, NEAR_BEST, Sections, by_section, with_headings
+from hwdag.search.context import FEW, NEAR_BEST, Sections, by_section, matching_rows, with_headings
 from hwdag.text.headings import in_context, parted, searched_text
 from hwdag.text.sentences import sentences
-from hwdag.types import Document, Node, Span
+from hwdag.text.tables import markdown_with_headers
+from hwdag.types import Document, Node, Span, Step
 from hwdag_lab.scripted import ScriptedLM
 
 NODES = st.lists(
@@ -130,6 +131,60 @@ def test_a_small_reader_reads_everything_where_there_is_little():
     steps = index.answer("Which stone has the harbour?").retrieval.steps
     assert min(step.score for step in steps) < NEAR_BEST * max(step.score for step in steps)
     assert {*index.reader.read} == {step.node.text for step in steps}
+
+
+PRICES = """# Garden
+
+| Plant | Height | Price |
+| ----- | ------ | ----- |
+| Red beech hedge | 80 cm | 2.10 |
+| Green beech hedge | 90 cm | 1.90 |
+| Beech tree | 3 m | 61.00 |
+| Hawthorn | 60 cm | 1.44 |
+
+The beech is planted in March.
+
+# Kitchen
+
+| Tool | Price |
+| ---- | ----- |
+| Beech spoon | 4.00 |
+| Steel spoon | 6.00 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "left_out"),
+    [
+        (
+            "What is the price of a red beech hedge?",
+            {"Green beech", "Beech tree", "Hawthorn", "Steel"},
+        ),
+        (
+            "Which is cheaper, the hawthorn or the red beech?",
+            {"Green beech", "Beech tree", "Steel"},
+        ),
+        ("How high is a beech hedge?", {"Beech tree", "Hawthorn", "Steel"}),
+        ("What is the price of a steel spoon?", {"Beech spoon"}),
+        ("Which plant of the garden is the cheapest?", set()),
+        ("¿Cuánto es el precio de la hawthorn?", {"Red beech", "Green beech", "Beech tree"}),
+    ],
+)
+def test_rows_are_left_out_where_another_of_their_table_matches_more(question, left_out):
+    for text in (PRICES, markdown_with_headers(PRICES)):
+        documents, reader = [Document("one", text)], Noted()
+        index = HWDAGIndex.from_documents(documents, reader=reader, embedder="hashing-64")
+        steps = index.search(question).steps
+        texts = [step.node.text for step in steps]
+        assert sum("| " in text for text in texts) == 8  # with two headers
+        read = [step.node.text for step in matching_rows(question, steps)]
+        assert read == [text for text in texts if not any(name in text for name in left_out)]
+
+
+@given(NODES)
+def test_only_rows_are_left_out_for_what_they_match(nodes):
+    steps = [Step(i, node, False, 0, 0) for i, node in enumerate(nodes)]
+    assert matching_rows("Is the old Ferry at the Harbour?", steps) == steps
 
 
 @given(NODES)

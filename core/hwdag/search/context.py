@@ -15,6 +15,9 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
 from hwdag.text.headings import parted, read_texts
+from hwdag.text.languages import is_function_word
+from hwdag.text.tables import ROW
+from hwdag.text.words import content_words, words
 from hwdag.types import Candidate, Node, OnStep, Retrieval, Step, Usage
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
@@ -233,6 +236,36 @@ def near_best(steps: Sequence[Step]) -> list[Step]:
         return list(steps)
     least = NEAR_BEST * max(step.score for step in steps)
     return [step for step in steps if step.score >= least]
+
+
+def matching_rows(question: str, steps: Sequence[Step]) -> list[Step]:
+    """Leave out rows whose words of the question another row of their table has too, and more of them (ours).
+
+    All rows stay where none shares a word with the question, and of a question about two rows both do.
+    Words of the heading do not count, since they tell no row from another.
+    """
+    asked = {word for word in content_words(question) if not is_function_word(word)}
+    left_out = set[int]()
+    for rows in _tables(steps):
+        nodes = [step.node for step in rows]
+        shared = [asked & (set(words(one.text)) - set(words(one.heading))) for one in nodes]
+        left_out |= {
+            step.position
+            for step, own in zip(rows, shared, strict=True)
+            if any(own < other for other in shared)
+        }
+    return [step for step in steps if step.position not in left_out]
+
+
+def _tables(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The rows of each table, without its header."""
+    tables: dict[tuple[str, str], list[Step]] = {}
+    for step in steps:
+        if step.node.text.rpartition("\n")[2].startswith(ROW):
+            tables.setdefault(_section_of(step.node), []).append(step)
+    for rows in tables.values():
+        with_names = [step for step in rows if ": " in step.node.text]  # which the header has not
+        yield with_names or rows
 
 
 def _of_length(session: Session, shown: list[tuple[int, str]]) -> list[tuple[int, str]]:

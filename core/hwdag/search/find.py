@@ -16,6 +16,7 @@ from hwdag.search.context import (
     Budget,
     Evidence,
     beyond,
+    matching_rows,
     near_best,
     read_by_section,
     read_until_enough,
@@ -147,6 +148,7 @@ def _read(
         near, others = on_topic(kept)
     else:
         near, others = kept if query.reader.card.is_capable else near_best(kept), []
+    near = matching_rows(query.question, near)
     read, shown = read_by_section(session, near, interrupted)
     unread = [step for step in near if step.position not in read] + others
     if unread:

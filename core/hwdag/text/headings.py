@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
+from hwdag.text.tables import tables
 from hwdag.types import Node, Span
 
 MAX_WORDS = 12  # a longer line is prose
@@ -90,15 +91,21 @@ class Outline:
         self._title = _bounded(" ".join(title.split()))
         self._headings = _headings(text)
         self._starts = [heading.start for heading in self._headings]
+        self._tables = list(tables(text))
         self._paths = _paths(self._headings, self._title)
 
     def heading_of(self, span: Span) -> str:
         """Return the heading that a span begins under, or begins with, behind those above it.
 
-        "Museum > Prices" for example, since other documents have prices, too; "" where there is none.
+        "Museum > Prices" for example, since other documents have prices, too; "" where there is none. The
+        header of a Markdown table is the last heading of its rows: a number alone says nothing.
         """
         i = bisect_right(self._starts, span.start)
-        return self._paths[i - 1] if i else self._title
+        path = self._paths[i - 1] if i else self._title
+        at = bisect_right(self._tables, span.start, key=lambda table: table.start) - 1
+        if at < 0 or span.start >= self._tables[at].end:
+            return path
+        return _within([*filter(None, path.split(ABOVE)), _bounded(self._tables[at].names)])
 
     def is_heading(self, span: Span) -> bool:
         """Say whether a span is nothing but a heading."""

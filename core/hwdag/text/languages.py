@@ -90,6 +90,11 @@ NAMES = {
 """English names of the languages that are told."""
 
 
+def is_function_word(word: str) -> bool:
+    """Whether a lower-cased word is one that is everywhere in some language."""
+    return word in _LANGUAGES_OF
+
+
 def language_of(text: str) -> str:
     """Return the ISO 639-1 code of the language that has the most function words.
 

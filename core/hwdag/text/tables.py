@@ -12,8 +12,9 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain, repeat, zip_longest
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, repeat, zip_longest
+from typing import NamedTuple
 
 Row = Sequence[str]
 
@@ -95,6 +96,31 @@ def markdown_with_headers(text: str) -> str:
         written += table_lines([names, *body], has_header=True) if any(names) else table_lines(body)
         at = end
     return "\n".join(written)
+
+
+class Table(NamedTuple):
+    """A Markdown table: where its rows start and end in the text, and the names of its columns."""
+
+    start: int
+    end: int
+    names: str
+
+
+def tables(text: str) -> Iterator[Table]:
+    """Find the tables of a Markdown text, in its order. Lines of them begin with a bar."""
+    lines = text.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    at = 0
+    while at < len(lines):
+        if not (lines[at].lstrip().startswith("|") and _is_header(lines, at)):
+            at += 1
+            continue
+        names = ", ".join(filter(None, _cells(lines[at])))
+        end = at + 2
+        while end < len(lines) and lines[end].lstrip().startswith("|"):
+            end += 1
+        yield Table(starts[at + 2], starts[end], names)
+        at = end
 
 
 def is_rule(line: str) -> bool:
