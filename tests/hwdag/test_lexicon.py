@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from hwdag.config import Scoring, SearchConfig
 from hwdag.errors import InputError, UnknownOption
 from hwdag.graph.block import Block, indexed
+from hwdag.index import HWDAGIndex
 from hwdag.search import lexicon as lexicons
 from hwdag.search.lexicon import K1, B, Lexicon
 from hwdag.search.segments import Segment
+from hwdag.text.words import asked_words
 from hwdag.text.words import content_words as words
-from hwdag.types import Node, Span
+from hwdag.types import Document, Node, Span
 
 TEXTS = st.lists(st.text(alphabet="abcd ", max_size=20), min_size=1, max_size=12)
 
@@ -120,3 +122,16 @@ def test_options_of_the_score_are_checked():
         SearchConfig(confidence=2)
     config = SearchConfig.from_dict({"scoring": {"attention": 2}, "token_budget": 7})
     assert config.scoring == Scoring(attention=2)
+
+
+def test_the_months_of_a_question_are_searched_for_as_numbers_too():
+    assert asked_words("What was bought in July 2025?") == ["bought", "july", "2025", "07"]
+    assert asked_words("Was gab es im März und im Mai?")[-2:] == ["03", "05"]
+    assert asked_words("May we march in March?") == ["may", "march", "march", "03", "03"]
+    assert "05" not in asked_words("When may I come?")
+    rows = [f"| 2025-{month:02}, water: {70 + month}" for month in range(1, 13)]
+    world = HWDAGIndex.from_documents(
+        [Document("one", "\n".join(rows))], method="evidence", embedder="hashing-64"
+    )
+    found = world.search("How much water was used in November 2025?").steps
+    assert found[0].node.text == rows[10]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hwdag.text.chunking import leaves
 from hwdag.text.files import read_documents
 from hwdag.text.html import html_content
+from hwdag.text.open_tables import with_aligned_rows
 from hwdag.text.sentences import LONGEST_ROW, sentences
 from hwdag.text.tables import is_number, markdown_with_headers, separated_lines, table_lines
 from hwdag_lab.scripted import ScriptedLM
@@ -233,3 +235,43 @@ def test_amounts_with_their_unit_and_times_are_numbers(cell):
 @pytest.mark.parametrize("name", ["2022", "2022 TEUR", "2022 EUR"])
 def test_a_year_with_its_currency_names_a_column(name):
     assert table_lines([["Town", name], ["Moss", "31"]])[-1] == f"| Moss, {name}: 31"
+
+
+ALIGNED = """FARES (pay the driver)
+                    single   return   week
+Adult                 3.20     5.60   21.00
+Young person          2.10     3.80   13.50
+
+Dear all,
+  the bus  is late.
+
+NAME\tROOM\tDAY
+----\t----\t---
+Ada Horn\t2\tMonday
+Bo\t31\tFriday
+"""
+
+
+def test_columns_that_blanks_align_in_a_plain_text_are_those_of_a_table(tmp_path):
+    path = tmp_path / "fares.txt"
+    path.write_text(ALIGNED)
+    [document] = read_documents(path)
+    assert document.text.split("\n") == [
+        "FARES (pay the driver)",
+        "| Adult, single: 3.20, return: 5.60, week: 21.00",
+        "| Young person, single: 2.10, return: 3.80, week: 13.50",
+        "",
+        "Dear all,",
+        "  the bus  is late.",
+        "",
+        "| NAME, ROOM, DAY",
+        "| Ada Horn, ROOM: 2, DAY: Monday",
+        "| Bo, ROOM: 31, DAY: Friday",
+        "",
+    ]
+
+
+@given(st.text(alphabet="ab1. \t\n", max_size=300))
+def test_no_word_of_a_plain_text_is_lost(text):
+    assert set(re.findall("[ab1]+", text)) <= set(re.findall("[ab1]+", with_aligned_rows(text)))
+    assert with_aligned_rows(text.replace("  ", " ").replace("\t", " ")).split("\n") != []

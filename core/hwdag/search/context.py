@@ -17,7 +17,7 @@ from hwdag.search.progress import ProgressControl
 from hwdag.text.headings import parted, read_texts
 from hwdag.text.languages import is_function_word
 from hwdag.text.tables import ROW
-from hwdag.text.words import content_words, words
+from hwdag.text.words import asked_words, words
 from hwdag.types import Candidate, Node, OnStep, Retrieval, Step, Usage
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
@@ -244,7 +244,7 @@ def matching_rows(question: str, steps: Sequence[Step]) -> list[Step]:
     All rows stay where none shares a word with the question, and of a question about two rows both do.
     Words of the heading do not count, since they tell no row from another.
     """
-    asked = {word for word in content_words(question) if not is_function_word(word)}
+    asked = {word for word in asked_words(question) if not is_function_word(word)}
     left_out = set[int]()
     for rows in _tables(steps):
         nodes = [step.node for step in rows]

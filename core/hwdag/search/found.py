@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from hwdag.arrays import Floats
 from hwdag.text.headings import parted, searched_text
 from hwdag.text.languages import told_language
-from hwdag.text.words import content_words, words
+from hwdag.text.words import MONTHS, content_words, words
 from hwdag.types import Answer, Node, Retrieval
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")
@@ -124,6 +124,7 @@ def _bare(node: Node) -> str:
 def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) -> dict[str, float]:
     """What is known of evidence that nobody has read, with its headings."""
     shown = {word for text in texts for word in words(text)}
+    shown |= {name for name, number in MONTHS.items() if number in shown}
     wanted = [word for word in content_words(question) if word not in AMOUNTS]
     return {
         "closest": nearness.closest,

@@ -37,7 +37,7 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.similarity import Similarity
 from hwdag.text.headings import parted
-from hwdag.text.words import content_words
+from hwdag.text.words import asked_words, content_words
 from hwdag.types import Node
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ class Signals:
         self._size = len(seen)
         self._mean = float(seen.mean()) if len(seen) else 0.0
         self._spread = float(seen.std()) + 1e-6 if len(seen) else 1.0
-        rarity = corpus.lexicon(allowed).rarity(set(content_words(question)))
+        rarity = corpus.lexicon(allowed).rarity(set(asked_words(question)))
         self._weights = np.array(list(rarity.values())) / (sum(rarity.values()) or 1.0)
         self._facts = _Facts(corpus, fetch, {word: i for i, word in enumerate(rarity)})
         self._read: Indices = np.empty(0, np.intp)  # rows of the facts

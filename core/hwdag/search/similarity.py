@@ -12,7 +12,7 @@ import numpy as np
 from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.config import Scoring
 from hwdag.search.corpus import Corpus
-from hwdag.text.words import content_words
+from hwdag.text.words import asked_words, content_words
 
 
 class Similarity:
@@ -44,7 +44,7 @@ class Similarity:
         self.first = self.latest = self.cosine = corpus.similarity(vector)
         self._words: Floats | None = None
         if scoring.sparse > 0 and self._keep.any():
-            words = corpus.lexicon(allowed).scores(content_words(question))
+            words = corpus.lexicon(allowed).scores(asked_words(question))
             self._words = stretched(words, self._keep)
 
     def add(self, vectors: Vectors) -> None:

@@ -12,10 +12,12 @@ from hwdag.errors import InputError
 from hwdag.text.content import Content, UnreadableError, plain_content
 from hwdag.text.converting import CONVERTED_SUFFIXES, convert
 from hwdag.text.html import html_content
+from hwdag.text.open_tables import with_aligned_rows
 from hwdag.text.tables import FENCES, markdown_with_headers, separated_lines
 from hwdag.types import Document
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".json"})
+ALIGNED_SUFFIXES = frozenset({".txt", ".text"})
 ROWS_SUFFIXES = frozenset({".csv", ".tsv"})
 _CODE = ".c .cc .cpp .cs .go .h .hpp .java .js .jsx .kt .php .py .rb .rs .sh .sql .swift .ts .tsx"
 CODE_SUFFIXES = frozenset(_CODE.split())
@@ -131,6 +133,8 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         content = convert(data, suffix, max_seconds=max_seconds)
     else:
         content = plain_content(data)
+    if suffix in ALIGNED_SUFFIXES:
+        return replace(content, text=with_aligned_rows(content.text))
     if suffix in ROWS_SUFFIXES:
         return replace(content, text="\n".join(separated_lines(content.text)))
     if suffix in MARKDOWN_SUFFIXES | CONVERTED_SUFFIXES:

@@ -1,4 +1,4 @@
-"""Tables of a PDF without lines between their cells, from the lines of its page.
+"""Tables without lines between their cells, from the lines of a page of a PDF, or of a plain text.
 
 lines -> columns, as the fullest lines have them -> cells -> rows, whose cells may take several lines
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 from statistics import median
 
 from hwdag.text.pieces import Column, Line, Piece, gap_between
-from hwdag.text.tables import has_numbers, is_number, names_columns
+from hwdag.text.tables import has_numbers, is_number, names_columns, table_lines
 
 CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
 NAME_LINES = 3  # at most, of names of columns that stand over several of them
@@ -27,7 +27,45 @@ CAPTION = re.compile(
 )
 BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
 ATTEMPTS = 50  # from how many of the lines of a failed one a table is looked for again
+ALIGNED_COLUMNS = 3  # at least, in a plain text: two can be read as they stand
+_ALIGNED = re.compile(r"\S+(?: \S+)*")  # what two blanks part in a plain text
 TRIES = 3  # with fewer lines each time, where one is none of the table
+
+
+def with_aligned_rows(text: str) -> str:
+    """Write the tables of a plain text, whose columns blanks align, as `table_lines`."""
+    written, block = list[str](), list[str]()
+    for line in [*text.split("\n"), ""]:
+        if line.strip():
+            block.append(line)
+        else:
+            written += [*_aligned_rows(block), line]
+            block = []
+    return "\n".join(written[:-1])
+
+
+def _aligned_rows(block: Sequence[str]) -> Iterator[str]:
+    kept = [i for i, line in enumerate(block) if any(map(str.isalnum, line))]  # and not "---  ---"
+    tab = 2 + max((len(part) for line in block for part in line.split("\t")), default=0)
+    lines = [_aligned_line(block[i].expandtabs(tab), number) for number, i in enumerate(kept)]
+    is_apart = any(len(line.pieces) >= ALIGNED_COLUMNS for line in lines)
+    found = open_tables(lines) if is_apart else {}
+    tables = {kept[i]: one for i, one in found.items() if len(one.columns) >= ALIGNED_COLUMNS}
+    ends, at = [*kept, len(block)], 0
+    while at < len(block):
+        if table := tables.get(at):
+            is_ruled = not any(map(str.isalnum, block[at + 1]))
+            yield from table_lines(table.rows, has_header=table.has_header or is_ruled)
+            at = ends[table.end]
+        else:
+            yield block[at]
+            at += 1
+
+
+def _aligned_line(line: str, at: int) -> Line:
+    """A line of a plain text, as wide and high as letters of one width are."""
+    parted = _ALIGNED.finditer(line)
+    return Line(tuple(Piece(m[0], m.start(), m.end(), 3 * at, 3 * at + 2, 2) for m in parted))
 
 
 @dataclass(frozen=True, slots=True)

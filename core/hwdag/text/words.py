@@ -18,6 +18,28 @@ whose why will with would you your
 STOPWORDS = frozenset(_STOPWORDS.split())
 """English words that say nothing about what a text is about."""
 
+_MONTH_NAMES = """
+january januar janvier januari enero gennaio janeiro
+february februar février februari febrero febbraio fevereiro
+march märz mars maart marzo março
+april avril abril aprile
+may mai mei maj mayo maggio maio
+june juni juin junio giugno junho
+july juli juillet julio luglio julho
+august août augusti augustus agosto
+september septembre septiembre settembre setembro
+october oktober octobre octubre ottobre outubro
+november novembre noviembre novembro
+december dezember décembre desember diciembre dicembre dezembro
+"""
+MONTHS = {
+    name: f"{number:02}"
+    for number, names in enumerate(_MONTH_NAMES.strip().splitlines(), 1)
+    for name in names.split()
+}
+"""Numbers of months, as dates have them, by their names."""
+_VERBS = ("may", "march")
+
 
 def words(text: str) -> list[str]:
     """Find lower-cased runs of letters and digits, in order, with repetitions."""
@@ -27,6 +49,13 @@ def words(text: str) -> list[str]:
 def content_words(text: str) -> list[str]:
     """Find the `words` but English ones that are everywhere."""
     return [word for word in words(text) if word not in STOPWORDS]
+
+
+def asked_words(question: str) -> list[str]:
+    """Find the `content_words` of a question, and the numbers of its months: a table has 2026-01 for January."""
+    found = content_words(question)
+    months = (word for word in found if word not in _VERBS or word.capitalize() in question[1:])
+    return found + [MONTHS[word] for word in months if word in MONTHS]
 
 
 @cache
