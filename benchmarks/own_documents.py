@@ -7,7 +7,8 @@
 A hundred questions over the twenty files of `examples/own_documents`, all in one index: letters,
 manuals, tables, a contract, a log, other languages beside English, and ten questions that the files do
 not answer; or over those of `examples/more_documents`. The rows of a folder are kept: a run goes on
-where it was.
+where it was. `--markdown` asks the questions about tables over the Markdown and CSV files alone, passed as
+texts, as other loaders give them: rows do not name their columns then.
 
 F1 is that of the best of the right answers; `holds` is the share of answers that contain one of them;
 `touched` is the share of questions of which one node that was shown has every word of the evidence;
@@ -18,6 +19,7 @@ that the answer is right. F1 and `holds` are of what the reader said, whether it
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +36,7 @@ from hwdag_lab.eval.text_metrics import f1
 OWN = Path(__file__).parents[1] / "examples" / "own_documents"
 MEASURES = ("f1", "holds", "touched", "found", "confidence", "seconds")
 UNANSWERABLE = "unanswerable"
+MARKDOWN = (".md", ".csv")
 
 
 def main() -> None:
@@ -45,6 +48,9 @@ def main() -> None:
     parser.add_argument("--method", default="auto", help="of the index")
     parser.add_argument("--budget", type=int, help="tokens of evidence")
     parser.add_argument("--limit", type=int, help="the first so many questions alone")
+    parser.add_argument(
+        "--markdown", action="store_true", help="tables as Markdown texts have them"
+    )
     parser.add_argument("--against", type=Path, help="folder of other rows, to compare the F1 with")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
@@ -53,6 +59,9 @@ def main() -> None:
     left = [row for row in rows_of(options.documents / "questions.jsonl") if row["id"] not in done]
     config = SearchConfig(token_budget=options.budget)
     read = documents(options.documents)
+    if options.markdown:
+        read = markdown_documents(options.documents)
+        left = [row for row in left if row["file"].endswith(MARKDOWN) and row["kind"] == "table"]
     built = HWDAGIndex.from_documents(read, method=options.method, reader=options.reader)
     with built as index:
         for question in left[: options.limit]:
@@ -70,6 +79,20 @@ def documents(folder: Path) -> Iterator[Document]:
         if not isinstance(document, Document):
             raise RuntimeError(f"{document.path}: {document.reason}")
         yield document
+
+
+def markdown_documents(folder: Path) -> Iterator[Document]:
+    """The Markdown files of a folder as they are, and the CSV files as tables of Markdown."""
+    for path in sorted((folder / "files").iterdir()):
+        text = path.read_text("utf-8-sig") if path.suffix in MARKDOWN else ""
+        if path.suffix == ".csv":
+            comma = csv.Sniffer().sniff(text, ";,").delimiter
+            rows = [row for row in csv.reader(text.splitlines(), delimiter=comma) if len(row) > 1]
+            cells = [" | ".join(cell.replace("|", "/") for cell in row) for row in rows]
+            cells.insert(1, " | ".join("---" for _ in rows[0]))
+            text = "\n".join([f"# {path.stem}", "", *(f"| {row} |" for row in cells)])
+        if text:
+            yield Document(path.as_posix(), text, title=path.stem)
 
 
 def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:

@@ -79,27 +79,17 @@ def is_number(cell: str) -> bool:
 
 def markdown_with_headers(text: str) -> str:
     """Write the tables of a Markdown text, those in code excepted, as `table_lines`."""
-    lines, written = text.split("\n"), list[str]()
-    at, is_code = 0, False
-    while at < len(lines):
-        if lines[at].lstrip().startswith(FENCES):
-            is_code = not is_code
-        if is_code or not _is_header(lines, at):
-            written.append(lines[at])
-            at += 1
-            continue
-        end = at + 2
-        while end < len(lines) and "|" in lines[end]:
-            end += 1
-        body = [_cells(line) for line in lines[at + 2 : end]]
-        names = _cells(lines[at])
-        written += table_lines([names, *body], has_header=True) if any(names) else table_lines(body)
-        at = end
-    return "\n".join(written)
+    lines, written, done = text.split("\n"), list[str](), 0
+    for at, end in _tables_in(lines):
+        names, body = _cells(lines[at]), [_cells(line) for line in lines[at + 2 : end]]
+        rows = table_lines([names, *body], has_header=True) if any(names) else table_lines(body)
+        written += [*lines[done:at], *rows]
+        done = end
+    return "\n".join([*written, *lines[done:]])
 
 
 class Table(NamedTuple):
-    """A Markdown table: where its rows start and end in the text, and the names of its columns."""
+    """A table of a Markdown text: where its rows start and end, and the names of its columns."""
 
     start: int
     end: int
@@ -107,19 +97,26 @@ class Table(NamedTuple):
 
 
 def tables(text: str) -> Iterator[Table]:
-    """Find the tables of a Markdown text, in its order. Lines of them begin with a bar."""
-    lines = text.splitlines(keepends=True)
-    starts = [0, *accumulate(map(len, lines))]
-    at = 0
+    """Find the tables of a Markdown text, those in code excepted, in its order."""
+    lines = text.split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    for at, end in _tables_in(lines):
+        yield Table(starts[at + 2], starts[end], ", ".join(filter(None, _cells(lines[at]))))
+
+
+def _tables_in(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The line of the header of each table, and of what follows its last row."""
+    at, is_code = 0, False
     while at < len(lines):
-        if not (lines[at].lstrip().startswith("|") and _is_header(lines, at)):
+        if lines[at].lstrip().startswith(FENCES):
+            is_code = not is_code
+        if is_code or not _is_header(lines, at):
             at += 1
             continue
-        names = ", ".join(filter(None, _cells(lines[at])))
         end = at + 2
-        while end < len(lines) and lines[end].lstrip().startswith("|"):
+        while end < len(lines) and "|" in lines[end]:
             end += 1
-        yield Table(starts[at + 2], starts[end], names)
+        yield at, end
         at = end
 
 
