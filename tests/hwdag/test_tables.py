@@ -71,6 +71,27 @@ def test_rows_of_a_sheet_are_leaves(tmp_path):
     assert_rows(document.text)
 
 
+@pytest.mark.slow
+def test_a_cell_of_several_rows_of_a_sheet_stands_in_all_of_them(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    rows = [["Plan"], ["Group", "Item", "Cost"], ["Water", "Meter", 120], [None, "Hose", 80]]
+    for row in [*rows, [None, "Tap"], [], [None, "Gravel", 310]]:
+        book.active.append(row)
+    for cells in ("A1:C1", "A3:A7"):
+        book.active.merge_cells(cells)
+    book.save(tmp_path / "a.xlsx")
+    [document] = read_documents([tmp_path])
+    assert document.text.split("\n")[2:] == [
+        "| Plan",
+        "| Group, Item, Cost",
+        "| Water, Item: Meter, Cost: 120",
+        "| Water, Item: Hose, Cost: 80",
+        "| Water, Item: Tap",
+        "| Water, Gravel, 310",
+    ]
+
+
 def assert_rows(text):
     spans = leaves(text, count_tokens=ScriptedLM().count_tokens, limit=300)
     found = [text[span.start : span.end] for span in spans]
@@ -196,6 +217,18 @@ def test_cells_that_span_rows_stand_in_all_of_them():
         "| Norway, River: Otra, Length: long",
         "| Sweden",
     ]
+
+
+def test_names_above_numbers_need_no_header_cells():
+    rows = "<tr><td><b>Plant</b></td><td>Price</td></tr><tr><td>Yew</td><td>4.00</td></tr>"
+    more = "<tr><td>Beech</td><td>2.10</td></tr>"
+    assert html_text(f"<table>{rows}{more}</table>").split("\n") == [
+        "| Plant, Price",
+        "| Yew, Price: 4.00",
+        "| Beech, Price: 2.10",
+    ]
+    assert html_text(f"<table>{rows}</table>") == "Plant\tPrice\n\nYew\t4.00"
+    assert "|" not in html_text(f"<table>{rows}{more}</table>".replace("4.00", "dear"))
 
 
 def test_a_header_of_two_rows_names_with_both():

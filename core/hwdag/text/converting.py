@@ -14,7 +14,8 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, time
@@ -50,6 +51,7 @@ _SLIDE_LINES = re.compile(r"(?m)^(?![|#!<*-]).+(?:\n(?![|#!<*-]).+)+")
 _NO_VALUE = re.compile(
     rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\s[^<>]*/>)\s*(?:<(?:\w+:)?v\s*(?:/>|>\s*</)|</(?:\w+:)?c>)"
 )
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^<>]*?ref="([A-Z]+\d+:[A-Z]+\d+)"')
 _TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours of what a notebook printed
 
 
@@ -199,7 +201,7 @@ def _workbook(data: bytes) -> tuple[str, str | None]:
     if _lacks_values(data):  # why not always: openpyxl gives either values or formulas
         same = load_workbook(io.BytesIO(data), read_only=True).worksheets
     sheets = (
-        f"## {sheet.title}\n\n" + "\n".join(_rows_of(sheet, formulas))
+        f"## {sheet.title}\n\n" + "\n".join(_rows_of(sheet, formulas, _merged(data, sheet)))
         for sheet, formulas in zip(book.worksheets, same, strict=False)
     )
     return "\n\n".join(sheets), book.properties.title
@@ -212,18 +214,41 @@ def _lacks_values(data: bytes) -> bool:
         return any(_NO_VALUE.search(packed.read(name)) for name in parts)
 
 
-def _rows_of(sheet: ReadOnlyWorksheet, formulas: ReadOnlyWorksheet | None) -> Iterator[str]:
+def _merged(data: bytes, sheet: ReadOnlyWorksheet) -> dict[int, list[tuple[int, int]]]:
+    """The columns where cells of several rows are one, from 0, with the last of the rows; by the first."""
+    from openpyxl.utils.cell import range_boundaries
+
+    merged = defaultdict[int, list[tuple[int, int]]](list)
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        # why so: openpyxl tells them only where it holds the whole sheet in memory
+        found = _MERGED.findall(packed.read(sheet._worksheet_path))
+    for column, first, _, last in (range_boundaries(one.decode()) for one in found):
+        if last > first:
+            merged[first].append((column - 1, last))
+    return merged
+
+
+def _rows_of(
+    sheet: ReadOnlyWorksheet,
+    formulas: ReadOnlyWorksheet | None,
+    merged: Mapping[int, Sequence[tuple[int, int]]],
+) -> Iterator[str]:
     """The tables of a sheet, which empty rows part; what stands alone in its row is no header."""
     sheet.reset_dimensions()  # why: the file may say that every row has 16,384 cells
     beside: Iterable[Iterable[object]] = repeat(repeat(None))
     if formulas:
         formulas.reset_dimensions()
         beside = formulas.iter_rows(values_only=True)
-    table = list[list[str]]()
-    for row, same in zip(sheet.iter_rows(), beside, strict=False):
+    table, above = list[list[str]](), dict[int, tuple[str, int]]()
+    for number, (row, same) in enumerate(zip(sheet.iter_rows(), beside, strict=False), 1):
         cells = list(map(_shown, row, same))
         while cells and not cells[-1].strip():
             cells.pop()
+        for column, (text, last) in above.items() if cells else ():
+            if number <= last:
+                cells += [""] * (column + 1 - len(cells))
+                cells[column] = cells[column] or text
+        above |= {at: (cells[at], last) for at, last in merged.get(number, ()) if at < len(cells)}
         filled = sum(map(bool, cells))
         if filled > 1 or (filled and table):
             table.append(cells)

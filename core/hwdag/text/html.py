@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hwdag.text.content import COUNTED, Content, UnreadableError, decoded
 from hwdag.text.headings import LONGEST_HEADING
-from hwdag.text.tables import table_lines
+from hwdag.text.tables import has_numbers, names_columns, table_lines
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
@@ -191,9 +191,8 @@ _EMPTY = _Cell("", False, 1, 1)
 
 
 def _data_table(table: Tag) -> list[str]:
-    """The rows of a table that has header cells; none of one that lays out a page."""
-    # why: a table within a table, or without a header cell, is layout as a rule
-    if table.find("table") or not table.find("th"):
+    """The rows of a table that has header cells, or names above numbers; none of one that lays out a page."""
+    if table.find("table"):  # why: that is layout as a rule
         return []
     found = [(row, row.find_all(["td", "th"], recursive=False)) for row in table.find_all("tr")]
     if sum(len(row) for _, row in found) != len(table.find_all(["td", "th"])):
@@ -204,7 +203,12 @@ def _data_table(table: Tag) -> list[str]:
     if not rows:
         return []
     alone = list(takewhile(_is_alone, rows))  # a title within the table
-    heads = list(takewhile(_is_header, rows[len(alone) :]))
+    if table.find("th"):
+        heads = list(takewhile(_is_header, rows[len(alone) :]))
+    elif _has_names(list(map(_texts, rows[len(alone) :]))):
+        heads = rows[len(alone) :][:1]
+    else:
+        return []
     if len(alone) + len(heads) == len(rows):
         heads = heads[:1]
     body = rows[len(alone) + len(heads) :]
@@ -275,6 +279,11 @@ def _is_header(row: Sequence[_Cell]) -> bool:
     return any(cell.is_name and cell is not row[0] for cell in row) and all(
         cell.is_name or not cell.text for cell in row
     )
+
+
+def _has_names(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row of a table without header cells names its columns."""
+    return len(rows) > 2 and names_columns(rows) and has_numbers(rows[1:])
 
 
 def _texts(row: Sequence[_Cell]) -> list[str]:
