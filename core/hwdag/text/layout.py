@@ -66,7 +66,7 @@ _ROMAN = {
 }
 LINE_END = "\u00ad"  # behind a hyphen in a cell, until it is known whether it divides a word
 _LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
-_SENTENCE_END = tuple('.!?:;…。！？"”’»)')
+SENTENCE_END = tuple('.!?:;…。！？"”’»)')
 _DASHES = re.compile("[-=_–—]*")  # what a printer draws a line with
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.|s\.|página|pagina|sida|side)?\s*(?:\d{1,4}|[ivxl]{1,6})"
@@ -402,12 +402,12 @@ def _begins(lines: Sequence[Line], at: int) -> bool:
     if abs(before.first.size - size) > 1:
         return True
     if _is_elsewhere(before, line):  # the next column: a paragraph may go on there
-        return before.text.endswith(_SENTENCE_END) and not line.text[:1].islower()
+        return before.text.endswith(SENTENCE_END) and not line.text[:1].islower()
     if gap_between(before, line) > max(0.6 * size, 1.6 * _pitch(lines, at)):
         return True
     is_indented = line.first.x0 - before.first.x0 > 0.7 * size
     is_short = before.x1 < line.x1 - 0.15 * (line.x1 - line.first.x0)
-    return before.text.endswith(_SENTENCE_END) and (is_indented or is_short)
+    return before.text.endswith(SENTENCE_END) and (is_indented or is_short)
 
 
 def _is_elsewhere(before: Line, line: Line) -> bool:
