@@ -60,24 +60,16 @@ class ModelShape:
 
 
 def forward_flops(
-    shape: ModelShape,
-    *,
-    new_tokens: int,
-    cached_tokens: int,
-    logit_rows: int,
-    causal: bool = True,
+    shape: ModelShape, *, new_tokens: int, cached_tokens: int, logit_rows: int
 ) -> float:
     """FLOPs of one forward of `new_tokens` on top of `cached_tokens`; a multiply-add counts as two.
 
         layers * (2 * layer_parameters * new + 4 * heads * head_dim * pairs)
             + 2 * hidden * vocab * logit_rows
 
-    `pairs` counts (token, visible token) pairs; every layer sees the whole context. With
-    `causal=False` it counts the full rectangle that eager attention computes.
+    `pairs` counts (token, visible token) pairs; every layer sees the whole context.
     """
-    pairs = new_tokens * (cached_tokens + new_tokens)
-    if causal:
-        pairs -= new_tokens * (new_tokens - 1) // 2
+    pairs = new_tokens * cached_tokens + new_tokens * (new_tokens + 1) // 2
     linear = 2 * shape.layer_parameters * new_tokens
     attention = 4 * shape.heads * shape.head_dim * pairs
     head = 2 * shape.hidden * shape.vocab * logit_rows

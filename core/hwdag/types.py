@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from hwdag.errors import InputError
@@ -197,10 +197,6 @@ class TokenCount:
     reply: int
     by: Literal["server", "reader"]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the counts as JSON-able values."""
-        return {"prompt": self.prompt, "reply": self.reply, "by": self.by}
-
 
 OnStep = Callable[[Step], None]  # called with each step of a walk as it happens
 
@@ -369,7 +365,7 @@ class Answer:
             "likelihood": self.likelihood,
             "answered_by": self.answered_by,
             "notes": list(self.notes),
-            "answerer_tokens": self.answerer_tokens and self.answerer_tokens.to_dict(),
+            "answerer_tokens": self.answerer_tokens and asdict(self.answerer_tokens),
             "tokens": self.usage.tokens,
             "tflops": self.usage.tflops,
             "seconds": self.usage.seconds,

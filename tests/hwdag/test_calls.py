@@ -1,9 +1,10 @@
 """Finished model calls are never made again: interrupted, edited, limited and damaged builds."""
 
 import itertools
-import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -404,15 +405,11 @@ def test_a_concurrent_writer_that_breaks_its_contract_is_named(answers, message)
         builder.build(prose(30), Silent())
 
 
-class Clock:
-    """A second passes whenever somebody looks."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        self.now += 1.0
-        return self.now
+@pytest.fixture
+def ticking(monkeypatch):
+    """A second passes whenever a run looks at the time."""
+    clock = SimpleNamespace(monotonic=partial(next, itertools.count(1.0)))
+    monkeypatch.setattr("hwdag.building.report.time", clock)
 
 
 LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0), Limits(None, 2.0)]
@@ -421,13 +418,14 @@ LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0),
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.usefixtures("ticking")
 def test_limited_runs_add_up_to_one_without_limits(limits, writer):
     whole, cache, made = Tape(), CallCache.open(), []
     expected = built(prose(90), whole, writer)
     for runs in itertools.count(1):
         tape = Tape()
         builder = builder_of(tape, writer)
-        meter = Meter(builder.reader, builder.writer, limits, Clock())
+        meter = Meter(builder.reader, builder.writer, limits)
         try:
             cache.before_call = meter.before_call
             result = builder.build(prose(90), Silent(), cache)
@@ -493,8 +491,8 @@ def store_of(builder, path=None):
     return Store.create(path, header)
 
 
-def inserted(store, documents, builder, *, replace=True, limits=None, clock=time.monotonic):
-    insertion = Insertion(builder, store, replace=replace, limits=limits, clock=clock)
+def inserted(store, documents, builder, *, replace=True, limits=None):
+    insertion = Insertion(builder, store, replace=replace, limits=limits)
     return insertion.run(documents, Silent())
 
 
@@ -540,6 +538,7 @@ def test_limited_insertions_add_up_and_say_what_is_left():
     alike(store, expected)
 
 
+@pytest.mark.usefixtures("ticking")
 def test_documents_are_taken_as_they_are_needed():
     taken = []
 
@@ -550,7 +549,7 @@ def test_documents_are_taken_as_they_are_needed():
 
     builder = builder_of(Tape())
     store = store_of(builder)
-    report = inserted(store, stream(), builder, limits=Limits(max_seconds=1.0), clock=Clock())
+    report = inserted(store, stream(), builder, limits=Limits(max_seconds=1.0))
     assert (report.stopped, report.pending) == ("max_seconds", None)
     assert "max_seconds" in str(report)
     assert taken == ["doc0"]

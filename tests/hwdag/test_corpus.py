@@ -148,7 +148,7 @@ def assert_same(one, other, words, query):
     ours, theirs = living(one), living(other)
     assert one.numbers == other.numbers
     assert addresses(one, ours) == addresses(other, theirs)
-    assert one.height() == other.height()
+    assert one.has_points == other.has_points
     assert addresses(one, one.top()) == addresses(other, other.top())
     assert one.any_generated(one.top()) == other.any_generated(other.top())
     for i, j in zip(ours, theirs, strict=True):
@@ -251,8 +251,8 @@ def test_the_top_represents_every_document_once(seed, choices):
     ]
     mask = corpus.within(numbers)
     assert addresses(corpus, corpus.top(mask)) == expected
-    heights = [int(block.levels.max()) for block in visible.values()]
-    assert corpus.height(mask) == max(heights, default=0)
+    levels = [int(block.levels.max()) for block in library.blocks.values()]
+    assert corpus.has_points == (max(levels, default=0) > 1)
 
 
 def dense(library, corpus, visible):
@@ -419,7 +419,7 @@ def test_a_node_whose_document_was_deleted_meanwhile_has_vanished():
 
 def test_a_corpus_of_nothing_has_nothing():
     corpus = corpus_of([], [])
-    assert (len(corpus), corpus.numbers, corpus.height(), corpus.alive) == (0, (), 0, None)
+    assert (len(corpus), corpus.numbers, corpus.has_points, corpus.alive) == (0, (), False, None)
     assert corpus.top().size == corpus.similarity(np.ones(3, np.float32)).size == 0
     found = retrieval(corpus, np.ones(8, np.float32), SearchConfig())
     assert (found.steps, found.stop) == ((), "exhausted")

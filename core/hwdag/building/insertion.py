@@ -79,7 +79,6 @@ class Insertion:
         replace: a document takes the place of another one with its id; else that is an error.
         prune: delete documents that do not come; a function says of an id whether it may be deleted.
         limits: what the run may spend.
-        clock: seconds, for `limits`.
         executor: builds several documents at a time.
     """
 
@@ -91,7 +90,6 @@ class Insertion:
         replace: bool,
         prune: bool | Callable[[str], bool] = False,
         limits: Limits | None = None,
-        clock: Callable[[], float] = time.monotonic,
         executor: Executor | None = None,
     ) -> None:
         self._builder = builder
@@ -99,7 +97,7 @@ class Insertion:
         self._replace = replace
         self._prune = prune
         self._limits = limits or Limits()
-        self._metered = partial(Meter, limits=self._limits, clock=clock)
+        self._metered = partial(Meter, limits=self._limits)
         self._meter = self._metered(builder.reader, builder.writer)
         self._executor = executor
         # why not with several builders: they ask for several documents at the same time already

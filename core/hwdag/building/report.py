@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -128,20 +128,13 @@ class LimitReached(Exception):
 class Meter:
     """What a run has spent so far, and whether it may go on; a writer counts if it is `Metered`."""
 
-    def __init__(
-        self,
-        reader: Reader,
-        writer: object,
-        limits: Limits,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, reader: Reader, writer: object, limits: Limits) -> None:
         self._reader = reader
         # why: a model that reads and writes counts both in one usage
         self._writer = writer if isinstance(writer, Metered) and writer is not reader else None
         uncounted = writer not in (None, reader) and self._writer is None
         self._limits = limits
-        self._clock = clock
-        self._began = clock()
+        self._began = time.monotonic()
         self._before = reader.usage, self._written()
         self._calls = 0
         self.notes: list[str] = []
@@ -170,7 +163,7 @@ class Meter:
             return
         if limits.max_tokens is not None and spent >= limits.max_tokens:
             raise LimitReached("max_tokens")
-        if limits.max_seconds is not None and self._clock() - self._began >= limits.max_seconds:
+        if limits.max_seconds is not None and time.monotonic() - self._began >= limits.max_seconds:
             raise LimitReached("max_seconds")
 
     def _written(self) -> Usage:

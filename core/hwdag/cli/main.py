@@ -39,13 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with visible_output():
             status: int = options.run(options)
             return status
-    except HWDAGError as error:
-        print(f"hwdag: {visible(str(error))}", file=sys.stderr)
-        return EXIT_ERROR
     except BrokenPipeError:  # the reader of the output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
-    except OSError as error:  # a file that is named on the command line, in most cases
+    except (HWDAGError, OSError) as error:  # OSError: a file named there, as a rule
         print(f"hwdag: {visible(str(error))}", file=sys.stderr)
         return EXIT_ERROR
     except KeyboardInterrupt:

@@ -92,11 +92,6 @@ class CardFile(OfModel):
     required: ClassVar = {*REQUIRED, "writes", "judges", "attends", "source"}
     pairs_field: ClassVar = "heads"
 
-    model: str
-    architecture: str
-    layers: int
-    heads_per_layer: int
-    hidden: int
     writes: bool
     judges: bool
     attends: bool

@@ -55,11 +55,6 @@ class HeadFile(OfModel):
     required: ClassVar = {*REQUIRED, "heads", "source"}
     pairs_field: ClassVar = "pairs"
 
-    model: str
-    architecture: str
-    layers: int
-    heads_per_layer: int
-    hidden: int
     pairs: HeadList
     source: str
     also: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,6 +26,7 @@ KINDS = {
 REQUIRED = KINDS.keys() - {"also"}
 
 
+@dataclass(frozen=True, slots=True)
 class OfModel:
     """Belongs to a model of a name and sizes; see `HeadFile` for the fields.
 
@@ -33,7 +34,6 @@ class OfModel:
     are, which are required, and which field has the heads.
     """
 
-    __slots__ = ()
     what: ClassVar[str]
     made_by: ClassVar[str]
     kinds: ClassVar[Mapping[str, str]]
@@ -45,11 +45,15 @@ class OfModel:
     layers: int
     heads_per_layer: int
     hidden: int
-    also: tuple[str, ...]
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """Names of models for which it holds as well."""
+        return ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, without empty fields that are not required."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
         values["heads"] = [list(pair) for pair in values.pop(self.pairs_field)]
         return {
             name: list(value) if isinstance(value, tuple) else value

@@ -104,13 +104,13 @@ class SearchLayout:
         self.opening = [*turns.head, *asked]
         self.question: Range = (head + start, head + end)
         probe = prompts.probe.replace("{question}", question)
-        self.slot = [*_encoded(codec, after + probe), *turns.reply]
+        self.slot = [*codec.encode(after + probe), *turns.reply]
         self.yes, self.no = verdict_tokens(codec, prompts)
         self._second_turn = prompts.second_turn
         self._reply_head = (
             turns.second_reply if turns.are_plain or prompts.second_turn else turns.reply
         )
-        self._before_ask = [] if prompts.second_turn else _encoded(codec, after)
+        self._before_ask = [] if prompts.second_turn else codec.encode(after)
         self._ask = prompts.ask(question)
         self._between = turns.between
         self._verdicts = prompts.yes[0], prompts.no[0]
@@ -137,7 +137,7 @@ class SearchLayout:
 
     def until_answer(self, *, enough: bool, ask: str | None = None) -> list[int]:
         """Everything between the nodes and the answer; `ask` takes the place of the answer prompt."""
-        words = _encoded(self._codec, self._ask if ask is None else ask)
+        words = self._codec.encode(self._ask if ask is None else ask)
         asked = [*self._before_ask, *words, *self._reply_head]
         if not self._second_turn:
             return asked
@@ -154,10 +154,6 @@ class SearchLayout:
     def _reply(self, text: str) -> list[int]:
         """Token ids of a reply, with a leading space if there is no template."""
         return self._codec.encode(" " + text if self._turns.are_plain else text)
-
-
-def _encoded(codec: Codec, text: str) -> list[int]:
-    return codec.encode(text) if text else []
 
 
 def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], list[int]]:

@@ -90,7 +90,7 @@ class Codec:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text."""
-        return self.encode_with_offsets(text)[0]
+        return self.encode_with_offsets(text)[0] if text else []
 
     def encode_parts(self, *parts: str) -> tuple[list[int], list[Range]]:
         """Return the ids of the concatenated parts and the token range of each; ranges cover all ids.
@@ -98,7 +98,7 @@ class Codec:
         Parts are encoded together; a token across a border belongs to the part that contains its middle.
         """
         if not self.tokenizer.is_fast:  # no offsets: encode one by one
-            pieces = [self.encode(part) if part else [] for part in parts]
+            pieces = list(map(self.encode, parts))
             ends = list(accumulate(map(len, pieces)))
             return [i for piece in pieces for i in piece], list(zip([0, *ends], ends, strict=False))
         ids, offsets = self.encode_with_offsets("".join(parts))

@@ -97,17 +97,6 @@ class Corpus:
         )
         return np.concatenate([np.empty(0, bool), *masks])
 
-    def height(self, visible: Mask | None = None) -> int:
-        """Number of levels of the highest of the documents that are alive, or visible."""
-        seen = self.visible(visible)
-        heights = [
-            segment.levels.max(
-                initial=0, where=True if seen is None else seen[start : start + len(segment)]
-            )
-            for start, segment in self._parts()
-        ]
-        return int(max(heights, default=0))
-
     def top(self, visible: Mask | None = None) -> Indices:
         """The highest level of every document that is alive, or visible, ascending."""
         seen = self.visible(visible)
@@ -124,7 +113,8 @@ class Corpus:
     @cached_property
     def has_points(self) -> bool:
         """Whether there is more than leaves."""
-        return self.height() > 1
+        points = self.points
+        return bool(len(points)) if self.alive is None else bool(self.alive[points].any())
 
     def any_generated(self, indices: Indices) -> bool:
         """Whether an LM wrote the text of any of these nodes."""

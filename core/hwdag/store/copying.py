@@ -15,11 +15,11 @@ from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, InputError
 from hwdag.store import records
 from hwdag.store.database import Database
 from hwdag.store.erasure import drop_arrays, insert_guarded, sync
-from hwdag.store.records import DocumentRows, Entry, read_rows, write_rows
+from hwdag.store.records import DocumentRows, write_rows
 from hwdag.store.schema import PENDING, Header, check_format
 from hwdag.store.sqlite import Store, check_free, header_in
 from hwdag.store.unfinished import file_errors, new_file, unfinished_file
-from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, sound_calls
+from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, read_document, sound_calls
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Node
 
@@ -53,7 +53,7 @@ def merge(
                     )
                 found[name] = source
                 with _blaming(source, name):
-                    _, rows, last_call = _read(connection, number, source.header)
+                    _, rows, last_call = read_document(connection, number, source.header.dimension)
                     _write(new, target, rows, last_call, before)
                 advance()
 
@@ -137,7 +137,7 @@ def repair(
         with reporter.stage("repair", len(numbers), "documents") as advance:
             for number in numbers:
                 try:
-                    entry, rows, last_call = _read(source, number, header)
+                    entry, rows, last_call = read_document(source, number, header.dimension)
                     _write(new, target, rows, last_call)
                     kept[entry.document.id] = None
                 except UNREADABLE:
@@ -200,7 +200,7 @@ def _copy_embedded(
                 if source.execute(query, [number]).fetchone() is None:
                     continue  # deleted since
                 with _blaming(store, id_of(source, number) or f"number {number}"):
-                    entry, _, last_call = _read(source, number, store.header)
+                    entry, _, last_call = read_document(source, number, store.header.dimension)
             entry = entry._replace(vectors=embed(entry.graph.nodes))
             rows = records.encode(entry, dimension=new.header.dimension)
             copied[number] = _write(new, target, rows, last_call)
@@ -266,20 +266,6 @@ def _new_file(path: str | os.PathLike[str], header: Header) -> Iterator[Store]:
         yield store
 
 
-def _read(
-    source: sqlite3.Connection, number: int, header: Header
-) -> tuple[Entry, DocumentRows, int]:
-    """Read a document, its rows and its `last_call`. Raises one of `UNREADABLE` if it is damaged."""
-    found = read_rows(source, number)
-    if found is None:
-        raise IndexCorrupt("parts of it are missing")
-    rows, checksum = found
-    entry = records.decode(rows, checksum=checksum, dimension=header.dimension)
-    query = "SELECT last_call FROM documents WHERE number = ?"
-    ((last,),) = source.execute(query, [number]).fetchall()
-    return entry, rows, last if isinstance(last, int) else 0
-
-
 def _write(
     new: Store,
     target: sqlite3.Connection,
@@ -287,7 +273,7 @@ def _write(
     last_call: int,
     before: int = 0,
 ) -> int:
-    """Write what `_read` returned, where `before` calls are already; returns the new number."""
+    """Write what `read_document` returned, where `before` calls are already; returns the new number."""
     new.database.bound(writing=True)
     return write_rows(target, rows, last_call if last_call == PENDING else before + last_call)
 

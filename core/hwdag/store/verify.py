@@ -13,7 +13,7 @@ from typing import Any
 from hwdag.errors import IndexCorrupt, IndexFileError, InputError, NotAnIndex
 from hwdag.store import records
 from hwdag.store.database import Database, build_lock
-from hwdag.store.records import CALL_COLUMNS, Row, read_rows
+from hwdag.store.records import CALL_COLUMNS, DocumentRows, Entry, Row, read_rows
 from hwdag.store.schema import check_format
 from hwdag.store.sqlite import Store, header_in, opened
 from hwdag.trace.bars import Reporter, as_reporter
@@ -128,11 +128,7 @@ def _documents(
 
 def _whole(connection: sqlite3.Connection, number: int, dimension: int) -> str:
     """Return the id of an intact document. Raises one of `UNREADABLE` for a damaged one."""
-    found = read_rows(connection, number)
-    if found is None:
-        raise IndexCorrupt("parts of it are missing")
-    rows, checksum = found
-    entry = records.decode(rows, checksum=checksum, dimension=dimension)
+    entry, rows, _ = read_document(connection, number, dimension)
     if records.encode(entry, dimension=dimension) != rows:
         raise IndexCorrupt("its search arrays do not match its text; insert it again")
     return entry.document.id
@@ -211,6 +207,20 @@ def sound_calls(connection: sqlite3.Connection) -> Iterator[tuple[int, str | Non
         )
         sound = typed and records.encode_call(owner, key, value) == row
         yield number, owner if row and isinstance(owner, str) else None, row if sound else None
+
+
+def read_document(
+    connection: sqlite3.Connection, number: int, dimension: int
+) -> tuple[Entry, DocumentRows, int]:
+    """Read a document, its rows and its `last_call`. Raises one of `UNREADABLE` if it is damaged."""
+    found = read_rows(connection, number)
+    if found is None:
+        raise IndexCorrupt("parts of it are missing")
+    rows, checksum = found
+    entry = records.decode(rows, checksum=checksum, dimension=dimension)
+    query = "SELECT last_call FROM documents WHERE number = ?"
+    ((last,),) = connection.execute(query, [number]).fetchall()
+    return entry, rows, last if isinstance(last, int) else 0
 
 
 def id_of(connection: sqlite3.Connection, number: int) -> str | None:

@@ -66,7 +66,7 @@ _ROMAN = {
 }
 LINE_END = "\u00ad"  # behind a hyphen in a cell, until it is known whether it divides a word
 _LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
-_SENTENCE_END = tuple('.!?:;…。！？"”’»)')
+SENTENCE_END = tuple('.!?:;…。！？"”’»)')
 _DASHES = re.compile("[-=_–—]*")  # what a printer draws a line with
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.|s\.|página|pagina|sida|side)?\s*(?:\d{1,4}|[ivxl]{1,6})"
@@ -174,11 +174,13 @@ def blocks_of(
             above = None if blocks or table.is_named else before
             blocks.append(_table(table.rows, table.columns, table.has_header, above))
             at = table.end
-        elif _is_heading(lines, at, page, body):
-            _add_heading(blocks, lines, at)
-            at += 1
         else:
-            _add_line(blocks, lines, at)
+            kind: Kind = "heading" if _is_heading(lines, at, page, body) else "paragraph"
+            begins = _begins_heading if kind == "heading" else _begins
+            if blocks and blocks[-1].kind == kind and not begins(lines, at):
+                blocks[-1].lines.append(line.text)
+            else:
+                blocks.append(Block(kind, [line.text], line.first.size))
             at += 1
     return blocks
 
@@ -368,27 +370,11 @@ def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) ->
     return line.is_bold and is_alone and not line.text.endswith((".", ",", ";", ":"))
 
 
-def _add_heading(blocks: list[Block], lines: Sequence[Line], at: int) -> None:
-    line = lines[at]
-    goes_on = (
-        at > 0
-        and blocks
-        and blocks[-1].kind == "heading"
-        and blocks[-1].size == line.first.size
-        and 0 <= gap_between(lines[at - 1], line) < 0.6 * line.first.size
-    )
-    if goes_on:
-        blocks[-1].lines.append(line.text)
-    else:
-        blocks.append(Block("heading", [line.text], line.first.size))
-
-
-def _add_line(blocks: list[Block], lines: Sequence[Line], at: int) -> None:
-    line = lines[at]
-    if blocks and blocks[-1].kind == "paragraph" and not _begins(lines, at):
-        blocks[-1].lines.append(line.text)
-    else:
-        blocks.append(Block("paragraph", [line.text], line.first.size))
+def _begins_heading(lines: Sequence[Line], at: int) -> bool:
+    """Whether a heading begins with a line that follows one of another heading."""
+    before, line = lines[at - 1], lines[at]
+    size = line.first.size
+    return before.first.size != size or not 0 <= gap_between(before, line) < 0.6 * size
 
 
 def _begins(lines: Sequence[Line], at: int) -> bool:
@@ -402,12 +388,12 @@ def _begins(lines: Sequence[Line], at: int) -> bool:
     if abs(before.first.size - size) > 1:
         return True
     if _is_elsewhere(before, line):  # the next column: a paragraph may go on there
-        return before.text.endswith(_SENTENCE_END) and not line.text[:1].islower()
+        return before.text.endswith(SENTENCE_END) and not line.text[:1].islower()
     if gap_between(before, line) > max(0.6 * size, 1.6 * _pitch(lines, at)):
         return True
     is_indented = line.first.x0 - before.first.x0 > 0.7 * size
     is_short = before.x1 < line.x1 - 0.15 * (line.x1 - line.first.x0)
-    return before.text.endswith(_SENTENCE_END) and (is_indented or is_short)
+    return before.text.endswith(SENTENCE_END) and (is_indented or is_short)
 
 
 def _is_elsewhere(before: Line, line: Line) -> bool:

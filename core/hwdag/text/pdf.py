@@ -31,7 +31,6 @@ WITHOUT_LAYOUT = (
 )
 
 _PAGE_BREAK = "\n\n"
-_ENDS_SENTENCE = tuple('.!?:;…。！？"”’»)')
 _NO_TITLE = re.compile(
     r"\(?anonymous\)?|untitled|unbenannt|document\d*|microsoft \w+ - .*|.*\.(?:docx?|indd|dvi|tex|pdf|pptx?|rtf|odt|qxd)",
     re.I,
@@ -101,7 +100,7 @@ def _joined(pages: Sequence[str | None]) -> tuple[str, list[int]]:
     parts, length = list[str](), 0
     for page in pages:
         if page and length:
-            goes_on = page[0].islower() and not text.endswith(_ENDS_SENTENCE)
+            goes_on = page[0].islower() and not text.endswith(layout.SENTENCE_END)
             parts.append("\n" if goes_on else _PAGE_BREAK)
             length += len(parts[-1])
         starts.append(length)
