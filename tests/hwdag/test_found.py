@@ -1,6 +1,7 @@
 """Whether the evidence holds an answer, and what is said where it does not."""
 
 import math
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -9,6 +10,7 @@ import pytest
 
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.search.answering import DecodedAnswer
 from hwdag.search.found import (
     NOT_FOUND,
     Nearness,
@@ -16,6 +18,7 @@ from hwdag.search.found import (
     answerability,
     evidence_signals,
     fitted,
+    is_refused,
     judged,
     logit,
     not_found,
@@ -135,6 +138,53 @@ def test_where_there_is_none_the_nearest_sentences_are_shown_and_the_reply_kept(
     found = answer.to_dict()
     assert (found["found"], found["reply"]) == (False, answer.reply)
     assert found["walk"]["answerability"] == answer.retrieval.answerability
+
+
+MADE_UP = "Call 0123 456789."
+LONG = "I call 0123, you call 456, they call 789, everybody calls somebody else, nobody listens."
+
+
+class Said(DecodedAnswer):
+    """An answer whose words are given."""
+
+    def __init__(self, text, likelihood):
+        self.said, self.logprob = text, likelihood
+
+    text = property(lambda self: self.said)
+    likelihood = property(lambda self: self.logprob)
+
+    def __iter__(self):
+        return iter(re.findall(r"\S+\s*", self.said))
+
+    def cited(self):
+        return []
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("text", "likelihood", "question", "is_given"),
+    [
+        (MADE_UP, -3.0, ASKED, False),
+        (MADE_UP, -0.01, ASKED, True),  # it is sure, and may have drawn a conclusion
+        (f"{MADE_UP} By Jon.", -3.0, ASKED, True),
+        ("The tower.", -3.0, ASKED, True),  # one of two that the question names
+        ("No.", -3.0, ASKED, True),
+        (LONG, -3.0, ASKED, True),
+        ("Der Brunnen.", -3.0, "Wer hat den Turm gebaut, und ist er aus Stein?", True),
+    ],
+)
+def test_what_is_not_in_the_evidence_is_not_given(text, likelihood, question, is_given):
+    stream = town().stream(ASKED)
+    found = replace(stream.retrieval, question=question)
+    assert not is_refused(found, None)
+    stream.retrieval, stream._source = found, Said(text, likelihood)
+    pieces = "".join(stream)
+    answer = stream.answer
+    assert answer.found is is_given
+    assert answer.reply == text
+    assert answer.text == pieces == (text if is_given else not_found(found))
+    assert judged(replace(answer, text=text)) == answer
+    assert judged(replace(answer, text=text, answered_by="somebody")).text == text
 
 
 @pytest.mark.model

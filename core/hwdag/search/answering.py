@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from string import ascii_uppercase
 
 import numpy as np
@@ -14,7 +15,7 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Writer
 from hwdag.search.answerer import WrittenAnswer
 from hwdag.search.context import Evidence
-from hwdag.search.found import is_refused, judged, not_found
+from hwdag.search.found import is_refused, is_short, judged, not_found
 from hwdag.search.progress import Interruption
 from hwdag.search.units import Place, citations, units_of
 from hwdag.text.prompts import choosing
@@ -107,6 +108,11 @@ class AnswerStream:
         """The whole answer with its citations; one that was stopped has none."""
         for _ in self._pieces:
             pass
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> Answer:
+        """What was said, as it stands when it is complete."""
         source = self._source
         attended = () if self._interruption.stopped else source.cited()
         most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None
@@ -125,9 +131,24 @@ class AnswerStream:
 
     def _decoded(self) -> Iterator[str]:
         self._has_started = True
-        pieces = iter(self._source)
-        if is_hidden := is_refused(self.retrieval, self._source.name):
+        if is_refused(self.retrieval, self._source.name):
             yield not_found(self.retrieval)
+            for _ in self._said():
+                pass
+            return
+        held: str | None = "" if isinstance(self._source, DecodedAnswer) else None
+        for piece in self._said():
+            if held is None:
+                yield piece
+            elif not is_short(held := held + piece):
+                yield held
+                held = None
+        if held:  # a short answer may be made up, which its likelihood tells
+            answer = self._whole
+            yield held if answer.text == answer.reply else answer.text
+
+    def _said(self) -> Iterator[str]:
+        pieces = iter(self._source)
         while not self._interruption.stopped:
             began = time.perf_counter()
             try:
@@ -137,8 +158,7 @@ class AnswerStream:
                     self._seconds += time.perf_counter() - began
             if piece is None:
                 return
-            if not is_hidden:
-                yield piece
+            yield piece
 
 
 class DecodedAnswer:

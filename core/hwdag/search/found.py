@@ -32,6 +32,34 @@ LEAST = 1e-4  # of a probability, before its logit is taken
 LEAST_LIKELIHOOD = -3.0
 NEAREST = 3  # sentences that are shown where there is no answer
 LONGEST = 300  # characters of each
+MOST_SAID = 8
+"""Words of an answer, at most, that is not given if the evidence has none of them: more are made of others."""
+
+_VERDICTS = frozenset(
+    [
+        "yes",
+        "no",
+        "ja",
+        "nein",
+        "nee",
+        "oui",
+        "non",
+        "sí",
+        "si",
+        "sim",
+        "não",
+        "nej",
+        "tak",
+        "nie",
+        "да",
+        "нет",
+        "نعم",
+        "لا",
+        "是",
+        "否",
+        "不",
+    ]
+)
 AMOUNTS = frozenset({"much", "many"})  # an answer to "How much is a ticket?" says neither
 
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z]\w+|\d[\w.,:]*")  # not the first word of a question
@@ -82,19 +110,39 @@ def answerability(
 def judged(answer: Answer) -> Answer:
     """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
 
-    Where the evidence holds no answer, `not_found` takes the place of a reader's text.
+    Where the evidence holds no answer, or none of the words of a short one of which the reader is not
+    sure, `not_found` takes the place of a reader's text.
     """
-    sure = likely = answer.retrieval.answerability
+    likely = answer.retrieval.answerability
     if likely is None:
         return replace(answer, reply=answer.text)
+    sure = likely
     if answer.likelihood is not None:
         signals = answer_signals(likely, answer.text, answer.likelihood)
         sure = _probability("answer", signals)
-    retrieval = answer.retrieval
-    text = not_found(retrieval) if is_refused(retrieval, answer.answered_by) else answer.text
-    return replace(
-        answer, text=text, reply=answer.text, confidence=sure, found=likely >= fitted()["threshold"]
-    )
+    if is_refused(answer.retrieval, answer.answered_by) or _is_made_up(answer, sure):
+        text, found = not_found(answer.retrieval), False
+    else:
+        text, found = answer.text, likely >= fitted()["threshold"]
+    return replace(answer, text=text, reply=answer.text, confidence=sure, found=found)
+
+
+def is_short(text: str) -> bool:
+    """Whether an answer is so short that it is not given where none of its words are in the evidence."""
+    return len(content_words(text)) <= MOST_SAID
+
+
+def _is_made_up(answer: Answer, confidence: float) -> bool:
+    """Whether a reader says briefly, and is not sure of it, what neither evidence nor question has a word of."""
+    question, text = answer.retrieval.question, answer.text
+    said = set(content_words(text)) - _VERDICTS
+    is_sure = confidence >= fitted()["threshold"]
+    if answer.answered_by is not None or is_sure or not said or not is_short(text):
+        return False
+    evidence = "\n".join(searched_text(step.node) for step in answer.retrieval.context)
+    # why: an answer in another language has other words
+    languages = set(map(told_language, (question, evidence))) - {None}
+    return len(languages) < 2 and said.isdisjoint(words(f"{question} {evidence}"))
 
 
 def is_refused(retrieval: Retrieval, answered_by: str | None) -> bool:
