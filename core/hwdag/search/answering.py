@@ -136,7 +136,8 @@ class AnswerStream:
             for _ in self._said():
                 pass
             return
-        held: str | None = "" if isinstance(self._source, DecodedAnswer) else None
+        is_judged = self._source.name is None and self.retrieval.answerability is not None
+        held = "" if is_judged else None
         for piece in self._said():
             if held is None:
                 yield piece
