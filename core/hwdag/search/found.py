@@ -3,7 +3,8 @@
 Logistic regressions over what a search knows anyway, fitted and reported by `benchmarks/found.py`
 (`docs/evaluation.md`). The answerability of a question is told from the similarity of the nodes and the
 words of the question that the evidence has, and from p_yes where the default reader read it. The
-confidence in an answer is told from answerability, the likelihood of the answer and its length.
+confidence in an answer is told from answerability, the likelihood of the answer and its length. With a
+low one, a short answer without a word of the evidence is taken for made up.
 
 They hold for the default embedder, whose cosines they were fitted to: with another one both are None.
 The p_yes of another reader is not used, since it adds nothing; its likelihood is. An answerer has neither.
@@ -35,31 +36,9 @@ LONGEST = 300  # characters of each
 MOST_SAID = 8
 """Words of an answer, at most, that is not given if the evidence has none of them: more are made of others."""
 
-_VERDICTS = frozenset(
-    [
-        "yes",
-        "no",
-        "ja",
-        "nein",
-        "nee",
-        "oui",
-        "non",
-        "sí",
-        "si",
-        "sim",
-        "não",
-        "nej",
-        "tak",
-        "nie",
-        "да",
-        "нет",
-        "نعم",
-        "لا",
-        "是",
-        "否",
-        "不",
-    ]
-)
+_YES_NO = "yes no ja nein nee oui non sí si sim não nej tak nie да нет نعم لا 是 否 不"
+YES_NO = frozenset(_YES_NO.split())  # what needs no word of the evidence
+
 AMOUNTS = frozenset({"much", "many"})  # an answer to "How much is a ticket?" says neither
 
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z]\w+|\d[\w.,:]*")  # not the first word of a question
@@ -135,7 +114,7 @@ def is_short(text: str) -> bool:
 def _is_made_up(answer: Answer, confidence: float) -> bool:
     """Whether a reader says briefly, and is not sure of it, what neither evidence nor question has a word of."""
     question, text = answer.retrieval.question, answer.text
-    said = set(content_words(text)) - _VERDICTS
+    said = set(content_words(text)) - YES_NO
     is_sure = confidence >= fitted()["threshold"]
     if answer.answered_by is not None or is_sure or not said or not is_short(text):
         return False

@@ -203,15 +203,16 @@ def _data_table(table: Tag) -> list[str]:
     if not rows:
         return []
     alone = list(takewhile(_is_alone, rows))  # a title within the table
+    rest = rows[len(alone) :]
     if table.find("th"):
-        heads = list(takewhile(_is_header, rows[len(alone) :]))
-    elif _has_names(list(map(_texts, rows[len(alone) :]))):
-        heads = rows[len(alone) :][:1]
-    else:
+        heads = list(takewhile(_is_header, rest))
+    elif _has_names(list(map(_texts, rest))):
+        heads = rest[:1]
+    else:  # why: without names it is layout as a rule
         return []
-    if len(alone) + len(heads) == len(rows):
+    if len(heads) == len(rest):
         heads = heads[:1]
-    body = rows[len(alone) + len(heads) :]
+    body = rest[len(heads) :]
     columns = zip_longest(*heads, fillvalue=_EMPTY)
     names = [" ".join(dict.fromkeys(cell.text for cell in column)).strip() for column in columns]
     named = (zip(row, names, strict=False) for row in body)
