@@ -6,9 +6,9 @@
 
 A hundred questions over the twenty files of `examples/own_documents`, all in one index: letters,
 manuals, tables, a contract, a log, other languages beside English, and ten questions that the files do
-not answer; or over those of `examples/more_documents`. The rows of a folder are kept: a run goes on
-where it was. `--markdown` asks the questions about tables over the Markdown and CSV files alone, passed as
-texts, as other loaders give them: rows do not name their columns then.
+not answer; or over those of `examples/more_documents` or `examples/table_documents`. The rows of a folder
+are kept: a run goes on where it was. `--markdown` asks the questions about tables over the Markdown and CSV
+files alone, passed as texts, as other loaders give them: rows do not name their columns then.
 
 F1 is that of the best of the right answers; `holds` is the share of answers that contain one of them;
 `touched` is the share of questions of which one node that was shown has every word of the evidence;

@@ -79,15 +79,18 @@ def test_the_run_for_a_gpu_leaves_out_what_there_is_no_time_for(run):
     assert len(found["left_out"]) == 4
 
 
-@pytest.mark.parametrize("name", ["own_documents", "more_documents"])
-def test_answers_about_own_documents_stand_in_their_files(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "files", "asked"),
+    [("own_documents", 20, 100), ("more_documents", 20, 100), ("table_documents", 12, 70)],
+)
+def test_answers_about_own_documents_stand_in_their_files(name, files, asked, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = import_module("own_documents")
     folder = benchmark.OWN.parent / name
     texts = {Path(one.id).name: one.text for one in benchmark.documents(folder)}
     questions = benchmark.rows_of(folder / "questions.jsonl")
-    assert len(texts) == 20
-    assert len({row["id"] for row in questions}) == 100
+    assert len(texts) == files
+    assert len({row["id"] for row in questions}) == asked
     for row in questions:
         if row["kind"] == benchmark.UNANSWERABLE:
             assert not (row["answers"] or row["file"] or row["evidence"])
