@@ -4,9 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.text.headings import LONGEST_HEADING, Outline, headings, in_context, title_from
+from hwdag.text.headings import (
+    LONGEST_HEADING,
+    Outline,
+    headings,
+    in_context,
+    read_texts,
+    title_from,
+)
 from hwdag.text.sentences import sentences
-from hwdag.types import Span
+from hwdag.types import Node, Span
 
 
 def heading_of(text, passage):
@@ -231,7 +238,7 @@ Beeches like chalk.
 
 def test_the_header_of_a_table_is_the_last_heading_of_its_rows():
     for row in ("| Beech", "| Yew"):
-        assert heading_of(TABLES, row) == "Garden > Plant, Height"
+        assert heading_of(TABLES, row) == "Garden > Plant | Height"
     for other in ("| Plant", "|:--", "Beeches like", "| no", "| Oak"):
         assert heading_of(TABLES, other) == "Garden"
     assert heading_of(TABLES, "| Spoon") == "Kitchen > Tool"
@@ -244,4 +251,20 @@ def test_a_long_header_of_a_table_is_cut_at_a_word():
     text = f"# Wide\n\n| {' | '.join(names)} |\n|{'---|' * 100}\n| first | second |"
     heading = heading_of(text, "| first")
     assert len(heading) <= LONGEST_HEADING
-    assert ", ".join(names).startswith(heading.removeprefix("Wide > "))
+    assert " | ".join(names).startswith(heading.removeprefix("Wide > "))
+
+
+def test_a_row_is_read_with_the_names_of_its_columns():
+    def node(text, heading):
+        return Node(text, "d", 1, text, "chunk", 1, (Span(0, len(text)),), heading)
+
+    row = node("| Beech | 80 cm | |", "Shop > Garden > Plant | Height | Price")
+    named = "| Beech, Height: 80 cm"
+    assert read_texts(row) == (named, f"Garden: {named}", f"Shop: Garden: {named}")
+    assert read_texts(node("| a, b | c |", "x | y"))[0] == "| a, b; y: c"
+    for other in (
+        node("| a | b |", "One | two | three"),
+        node("a | b", "x | y"),
+        node("| a |", "x"),
+    ):
+        assert read_texts(other)[0] == other.text

@@ -188,7 +188,7 @@ def numbered(question: str, retrieval: Retrieval) -> tuple[str, list[Unit]]:
         title = quoted(first.heading or document.title or document.id)
         lines += ["", f"## {_HEADING_SIGN.sub('', title)}"]
         for node in map(nodes.__getitem__, section):
-            for unit in units_of(0, node, 0):
+            for unit in units_of(0, node, node.text):
                 units.append(unit)
                 lines.append(f"[{len(units)}] {quoted(unit.text)}")
     evidence = "\n".join(lines) if units else "\n(no sentence was found)"

@@ -175,7 +175,7 @@ class DecodedAnswer:
         self._units = [
             unit
             for at, (i, shown) in enumerate(found.shown)
-            for unit in units_of(at, steps[i].node, len(shown) - len(steps[i].node.text))
+            for unit in units_of(at, steps[i].node, shown)
         ]
         self._decoding = found.session.decode(
             enough=found.says_yes,

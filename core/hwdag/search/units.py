@@ -52,14 +52,16 @@ def citations(
     )
 
 
-def units_of(position: int, node: Node, heading: int) -> list[Unit]:
+def units_of(position: int, node: Node, shown: str) -> list[Unit]:
     """Slices of the document are cut into their sentences; any other text is one unit.
 
-    So many characters of `heading` stand before the text.
+    `shown` is the text as it was read, behind its heading. A row that was read with the names of its
+    columns is one unit.
     """
-    if node.origin not in ("chunk", "extractive"):
-        span = Span(heading, heading + len(node.text))
-        return [Unit(position, node, node.text, span, node.sources)]
+    is_verbatim = shown.endswith(node.text)
+    heading = len(shown) - len(node.text) if is_verbatim else 0
+    if node.origin not in ("chunk", "extractive") or not is_verbatim:
+        return [Unit(position, node, node.text, Span(heading, len(shown)), node.sources)]
     units, at = [], 0
     for source in node.sources:
         piece = node.text[at : at + len(source)]

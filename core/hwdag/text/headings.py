@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
-from hwdag.text.tables import tables
+from hwdag.text.tables import tables, with_names
 from hwdag.types import Node, Span
 
 MAX_WORDS = 12  # a longer line is prose
@@ -181,14 +181,17 @@ def parted(heading: str) -> tuple[str, str]:
 
 
 def read_texts(node: Node) -> tuple[str, str, str]:
-    """What may be read of a node: its text alone, behind the last of its headings, and behind all."""
+    """What may be read of a node: its text alone, behind the last of its headings, and behind all.
+
+    A row of a Markdown table names its columns, in the place of the heading that has their names.
+    """
     if node.origin == "generated":
         return node.text, node.text, node.text
-    return (
-        node.text,
-        in_context(parted(node.heading)[1], node.text),
-        in_context(node.heading, node.text),
-    )
+    text, heading = node.text, node.heading
+    above, own = parted(heading)
+    if (row := with_names(text, own)) != text:
+        text, heading = row, above
+    return text, in_context(parted(heading)[1], text), in_context(heading, text)
 
 
 def searched_text(node: Node) -> str:

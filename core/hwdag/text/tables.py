@@ -20,6 +20,7 @@ Row = Sequence[str]
 
 ROW = "| "  # how a line begins that is a row; sentences end with it
 
+NAMES = " | "  # between the names of columns
 LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
 MOST_ABOVE = 50  # rows above the table of a file
 SNIFFED = 1 << 16  # characters that the separator of a file is told from
@@ -101,7 +102,15 @@ def tables(text: str) -> Iterator[Table]:
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     for at, end in _tables_in(lines):
-        yield Table(starts[at + 2], starts[end], ", ".join(filter(None, _cells(lines[at]))))
+        yield Table(starts[at + 2], starts[end], NAMES.join(_cells(lines[at])).rstrip(NAMES))
+
+
+def with_names(row: str, names: str) -> str:
+    """Return a row of a Markdown table as `table_lines` has it, with the names of `Table`; else the text."""
+    columns, cells = names.split(NAMES), _cells(row)
+    if not row.startswith(ROW) or "\n" in row or not 1 < len(columns) <= len(cells):
+        return row
+    return _line(columns, cells, "; " if any(", " in cell for cell in cells) else ", ")
 
 
 def _tables_in(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
