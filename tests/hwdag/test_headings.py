@@ -242,6 +242,8 @@ def test_the_header_of_a_table_is_the_last_heading_of_its_rows():
     for other in ("| Plant", "|:--", "Beeches like", "| no", "| Oak"):
         assert heading_of(TABLES, other) == "Garden"
     assert heading_of(TABLES, "| Spoon") == "Kitchen > Tool"
+    signs = "| | x > y | p \\| q |\n|---|---|---|\n| Yew | 1 | 2 |"
+    assert heading_of(signs, "| Yew") == " | x>y | p / q"
     assert headings("| a |\n|---|\n| b |", [Span(12, 17)]) == ["a"]
     assert headings("| a |\n|---|\n| b |", [Span(12, 17)], "Letters") == ["Letters > a"]
 
@@ -262,6 +264,7 @@ def test_a_row_is_read_with_the_names_of_its_columns():
     named = "| Beech, Height: 80 cm"
     assert read_texts(row) == (named, f"Garden: {named}", f"Shop: Garden: {named}")
     assert read_texts(node("| a, b | c |", "x | y"))[0] == "| a, b; y: c"
+    assert read_texts(node("| Yew | 1 | 2 |", "Shop >  |  | 2022"))[0] == "| Yew, 1, 2022: 2"
     for other in (
         node("| a | b |", "One | two | three"),
         node("a | b", "x | y"),

@@ -239,9 +239,9 @@ def near_best(steps: Sequence[Step]) -> list[Step]:
 
 
 def matching_rows(question: str, steps: Sequence[Step]) -> list[Step]:
-    """Leave out rows whose words of the question another row of their table has too, and more of them (ours).
+    """Leave out a row if another one of its table has all words of the question that it has, and more (ours).
 
-    All rows stay where none shares a word with the question, and of a question about two rows both do.
+    All rows stay where none shares a word with the question. Of a question about two rows both stay.
     Words of the heading do not count, since they tell no row from another.
     """
     asked = {word for word in asked_words(question) if not is_function_word(word)}

@@ -34,7 +34,7 @@ LEAST_LIKELIHOOD = -3.0
 NEAREST = 3  # sentences that are shown where there is no answer
 LONGEST = 300  # characters of each
 MOST_SAID = 8
-"""Words of an answer, at most, that is not given if the evidence has none of them: more are made of others."""
+"""Content words of an answer that is looked for in the evidence, at most; a longer one is always given."""
 
 _YES_NO = "yes no ja nein nee oui non sí si sim não nej tak nie да нет نعم لا 是 否 不"
 YES_NO = frozenset(_YES_NO.split())  # what needs no word of the evidence
@@ -107,12 +107,12 @@ def judged(answer: Answer) -> Answer:
 
 
 def is_short(text: str) -> bool:
-    """Whether an answer is so short that it is not given where none of its words are in the evidence."""
+    """Whether an answer is short enough to be looked for in the evidence."""
     return len(content_words(text)) <= MOST_SAID
 
 
 def _is_made_up(answer: Answer, confidence: float) -> bool:
-    """Whether a reader says briefly, and is not sure of it, what neither evidence nor question has a word of."""
+    """Whether a short, unsure answer of a reader has no word of the evidence or the question."""
     question, text = answer.retrieval.question, answer.text
     said = set(content_words(text)) - YES_NO
     is_sure = confidence >= fitted()["threshold"]

@@ -105,7 +105,8 @@ class Outline:
         at = bisect_right(self._tables, span.start, key=lambda table: table.start) - 1
         if at < 0 or span.start >= self._tables[at].end:
             return path
-        return _within([*filter(None, path.split(ABOVE)), _bounded(self._tables[at].names)])
+        names = self._tables[at].names.replace(ABOVE, ">")  # why: a part of a path has no such sign
+        return _within([*filter(None, path.split(ABOVE)), _bounded(names)])
 
     def is_heading(self, span: Span) -> bool:
         """Say whether a span is nothing but a heading."""

@@ -102,13 +102,16 @@ def tables(text: str) -> Iterator[Table]:
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     for at, end in _tables_in(lines):
-        yield Table(starts[at + 2], starts[end], NAMES.join(_cells(lines[at])).rstrip(NAMES))
+        names = NAMES.join(name.replace("|", "/") for name in _cells(lines[at]))
+        yield Table(starts[at + 2], starts[end], names.rstrip(" |"))
 
 
 def with_names(row: str, names: str) -> str:
     """Return a row of a Markdown table as `table_lines` has it, with the names of `Table`; else the text."""
+    if NAMES not in names or "\n" in row or not row.startswith(ROW):
+        return row
     columns, cells = names.split(NAMES), _cells(row)
-    if not row.startswith(ROW) or "\n" in row or not 1 < len(columns) <= len(cells):
+    if len(columns) > len(cells):
         return row
     return _line(columns, cells, "; " if any(", " in cell for cell in cells) else ", ")
 
