@@ -71,10 +71,10 @@ def test_replies_take_as_long_as_the_batches_that_they_are_written_in():
         empty(Clocked(concurrency)).estimate(DOCUMENTS[:1]) for concurrency in (1, 64)
     )
     assert alone.calls == together.calls > 6
-    assert alone.seconds > 2 * together.seconds
+    assert alone.seconds > 1.9 * together.seconds  # what is asked about again is one call
     short = random_documents(5, documents=1, sentences=8)
     one, same = (empty(Clocked(concurrency)).estimate(short) for concurrency in (1, 64))
-    assert one.calls == 2
+    assert one.calls == 3  # written, asked about again, and replayed
     assert one.seconds == same.seconds > 0
 
 

@@ -20,6 +20,9 @@ from hwdag.types import Document
 REPLY_SHARE = 1 / 4
 """Tokens of a reply per token of its window: what the prompt of "hwdag" brings (`benchmarks/points.py`)."""
 
+SECOND_SHARE = 1 / 10
+"""Of the passages of a level so many, at least one, are asked about again, since their points were copies."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -68,7 +71,10 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
     reader = builder.reader
     writer: object = builder.writer  # often the reader itself
     replayed = [call for level in levels for call in level.replayed]
-    written = [call for level in levels for call in level.written if writer is not None]
+    again = SECOND_SHARE if builder.plan.has_passages else 0.0
+    asked = levels if writer is not None else []
+    rounds = [calls for level in asked for calls in _rounds(level.written, again)]
+    written = [call for calls in rounds for call in calls]
     seconds: float | None = None
     tflops = 0.0
     if replayed and isinstance(reader, Timed):
@@ -81,11 +87,7 @@ def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
             )
             # why by level: the first one of all documents is written together, and the next ones need it
             at_once = int(getattr(writer, "concurrency", 1))
-            steps = sum(
-                sum(sorted((call.reply for call in level.written), reverse=True)[::at_once])
-                for level in levels
-                if written
-            )
+            steps = sum(sum(call.reply for call in calls[::at_once]) for calls in rounds)
             speed = reader.speed()
             read = sum(call.tokens for call in replayed) + sum(call.prompt for call in written)
             seconds = read * speed.read + steps * speed.step
@@ -110,6 +112,13 @@ class _Level(NamedTuple):
 
     written: list[_Call]
     replayed: list[_Call]
+
+
+def _rounds(written: list[_Call], again: float) -> Iterator[list[_Call]]:
+    """Yield the calls of a level, the longest replies first, and those that are made a second time."""
+    longest = sorted(written, key=lambda call: -call.reply)
+    yield longest
+    yield longest[: ceil(again * len(written))]
 
 
 def _levels(builder: GraphBuilder, document: Document) -> Iterator[_Level]:
