@@ -51,6 +51,7 @@ from hwdag.search.found import (
     Nearness,
     answer_signals,
     evidence_signals,
+    is_short,
     logit,
 )
 from hwdag.text.words import words
@@ -80,7 +81,8 @@ MOST_MORE = 16_000  # characters of the other records
 NEW_TOKENS = 24
 
 RIGHT = 0.5  # F1
-LEAST_KEPT = 0.95  # share of training questions with an answer that are not refused
+LEAST_ANSWERABLE = 0.95  # share of training questions with an answer that count as answerable
+LEAST_KEPT = 0.96  # share of right training answers that are kept
 FOLDS = 5
 BINS = 10
 PRECISION = 0.9
@@ -382,7 +384,8 @@ def read_of(row: dict) -> dict[str, float]:
 
 def answer_of(row: dict, likely: float) -> dict[str, float]:
     """Signals of the answer."""
-    return answer_signals(likely, row["text"], row["likelihood"] or 0.0)
+    shown = "\n".join([row["question"], *row["texts"]])
+    return answer_signals(likely, row["text"], row["likelihood"] or 0.0, shown)
 
 
 def fit(rows: list[dict]) -> None:
@@ -392,19 +395,21 @@ def fit(rows: list[dict]) -> None:
     evidence, _ = fitted([evidence_of(row) for row in rows], held, groups)
     read, likely = fitted([read_of(row) for row in rows], held, groups)
     said = [answer_of(row, p) for row, p in zip(rows, likely, strict=True)]
-    answer, _ = fitted(said, right, groups)
-    threshold = float(np.quantile(likely[held], 1 - LEAST_KEPT))
+    answer, sure = fitted(said, right, groups)
+    least_answerability = float(np.quantile(likely[held], 1 - LEAST_ANSWERABLE))
+    least_confidence = float(np.quantile(sure[right], 1 - LEAST_KEPT))
     found = {
         "embedder": default_embedder().fingerprint,
         "reader": DEFAULT_MODEL,
-        "threshold": round(threshold, 3),
+        "least answerability": round(least_answerability, 2),
+        "least confidence": round(least_confidence, 2),
         "evidence": evidence,
         "evidence and p_yes": read,
         "answer": answer,
     }
     COEFFICIENTS.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
     print(f"{len(rows)} rows, {len(set(groups))} questions, {held.mean():.2f} hold an answer")
-    print(f"{right.mean():.2f} are right; threshold {threshold:.3f}")
+    print(f"{right.mean():.2f} are right; they are given from {least_confidence:.2f}")
 
 
 def fitted(
@@ -455,16 +460,18 @@ def report(rows: list[dict], *, is_default: bool) -> str:
         line("the evidence holds an answer", "evidence, p_yes", held, read),
         line("the answer is right", "likelihood alone", right, likelihood),
         line("the answer is right", "answerability alone", right, likely),
-        line("the answer is right", "answerability, likelihood, length", right, np.array(sure)),
+        line("the answer is right", "all of the answer", right, np.array(sure)),
         "",
         "| confidence | n | mean | right |",
         "| :--- | ---: | ---: | ---: |",
         *(bracket(right, np.array(sure), low) for low in np.arange(0, 1, STEP)),
         "",
-        "| refused | n | with p_yes | without |",
-        "| :--- | ---: | ---: | ---: |",
+        "| refused | n | share |",
+        "| :--- | ---: | ---: |",
     ]
-    refused = [values < fitted["threshold"] for values in (read, bare)]
+    short = np.array([is_short(row["text"]) for row in rows])
+    unlikely = likely < fitted["least answerability"]
+    refused = (np.array(sure) < fitted["least confidence"]) & (short | unlikely)
     for name, mask in {"evidence holds an answer": held, "answered rightly": right}.items():
         lines.append(refusals(name, mask, refused))
     for variant in dict.fromkeys(row["variant"] for row in rows):
@@ -480,10 +487,9 @@ def bracket(labels: np.ndarray, said: np.ndarray, low: float) -> str:
     return f"| {low:.2f} to {low + STEP:.2f} | {own.sum()} | {means} |"
 
 
-def refusals(name: str, mask: np.ndarray, refused: Sequence[np.ndarray]) -> str:
-    """Shares of some rows that are refused."""
-    shares = " | ".join(f"{one[mask].mean():.2f}" for one in refused)
-    return f"| {name} | {mask.sum()} | {shares} |"
+def refusals(name: str, mask: np.ndarray, refused: np.ndarray) -> str:
+    """The share of some rows that is refused."""
+    return f"| {name} | {mask.sum()} | {refused[mask].mean():.2f} |"
 
 
 def line(what: str, source: str, labels: np.ndarray, said: np.ndarray) -> str:

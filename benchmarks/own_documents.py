@@ -9,11 +9,13 @@ manuals, tables, a contract, a log, other languages beside English, and ten ques
 not answer; or over those of `examples/more_documents` or `examples/table_documents`. The rows of a folder
 are kept: a run goes on where it was. `--markdown` asks the questions about tables over the Markdown and CSV
 files alone, passed as texts, as other loaders give them: rows do not name their columns then.
+`--questions refusals.jsonl` asks others of the folder, of which half are not answered there.
 
 F1 is that of the best of the right answers; `holds` is the share of answers that contain one of them;
 `touched` is the share of questions of which one node that was shown has every word of the evidence;
-`found` is the share of which the evidence is said to hold an answer, `confidence` the mean probability
-that the answer is right. F1 and `holds` are of what the reader said, whether it was found or not.
+`found` is the share that is not refused, `confidence` the mean probability that the answer is right.
+F1 and `holds` are of what the reader said, whether it was found or not; `given` is the share of questions
+that get a right answer (an F1 of at least 0.5, or it holds one).
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.text_metrics import f1
 
 OWN = Path(__file__).parents[1] / "examples" / "own_documents"
-MEASURES = ("f1", "holds", "touched", "found", "confidence", "seconds")
+RIGHT = 0.5  # F1
+MEASURES = ("f1", "holds", "given", "touched", "found", "confidence", "seconds")
 UNANSWERABLE = "unanswerable"
 MARKDOWN = (".md", ".csv")
 
@@ -44,6 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the rows")
     parser.add_argument("--documents", type=Path, default=OWN, help="folder of files and questions")
+    parser.add_argument("--questions", default="questions.jsonl", help="file of the folder")
     parser.add_argument("--reader", help="a model's folder or name")
     parser.add_argument("--method", default="auto", help="of the index")
     parser.add_argument("--budget", type=int, help="tokens of evidence")
@@ -56,7 +60,8 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "rows.jsonl"
     done = {row["id"] for row in rows_of(path)}
-    left = [row for row in rows_of(options.documents / "questions.jsonl") if row["id"] not in done]
+    questions = rows_of(options.documents / options.questions)
+    left = [row for row in questions if row["id"] not in done]
     config = SearchConfig(token_budget=options.budget)
     read = documents(options.documents)
     if options.markdown:
@@ -107,6 +112,7 @@ def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
         said = " ".join(words(answer.reply))
         row["f1"] = f1(answer.reply, answers)
         row["holds"] = any(" ".join(words(one)) in said for one in answers)
+        row["given"] = answer.found is not False and (row["f1"] >= RIGHT or row["holds"])
         row["touched"] = any(
             Path(node.document_id).name == question["file"] and wanted <= set(words(node.text))
             for node in shown

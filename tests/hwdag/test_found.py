@@ -18,11 +18,11 @@ from hwdag.search.found import (
     answerability,
     evidence_signals,
     fitted,
-    is_refused,
     judged,
     logit,
     not_found,
 )
+from hwdag.text.headings import searched_text
 from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
@@ -105,7 +105,10 @@ def test_an_answer_that_is_there_is_the_readers():
     answer = stream.answer
     assert answer.found
     assert pieces.strip() == answer.text == answer.reply
-    signals = answer_signals(answer.retrieval.answerability, answer.reply, answer.likelihood)
+    texts = [searched_text(step.node) for step in answer.retrieval.context]
+    shown = "\n".join([ASKED, *texts])
+    likely = answer.retrieval.answerability
+    signals = answer_signals(likely, answer.reply, answer.likelihood, shown)
     model = fitted()["answer"]
     assert signals.keys() == model["weights"].keys()
     total = model["intercept"] + sum(model["weights"][name] * signals[name] for name in signals)
@@ -140,7 +143,7 @@ def test_where_there_is_none_the_nearest_sentences_are_shown_and_the_reply_kept(
     assert found["walk"]["answerability"] == answer.retrieval.answerability
 
 
-MADE_UP = "Call 0123 456789."
+SHORT = "Jon Berg."
 LONG = "I call 0123, you call 456, they call 789, everybody calls somebody else, nobody listens."
 
 
@@ -162,21 +165,23 @@ class Said(DecodedAnswer):
 
 @pytest.mark.model
 @pytest.mark.parametrize(
-    ("text", "likelihood", "question", "is_given"),
+    ("text", "likelihood", "answerability", "is_given"),
     [
-        (MADE_UP, -3.0, ASKED, False),
-        (MADE_UP, -0.01, ASKED, True),  # it is sure, and may have drawn a conclusion
-        (f"{MADE_UP} By Jon.", -3.0, ASKED, True),
-        ("The tower.", -3.0, ASKED, True),  # one of two that the question names
-        ("No.", -3.0, ASKED, True),
-        (LONG, -3.0, ASKED, True),
-        ("Der Brunnen.", -3.0, "Wer hat den Turm gebaut, und ist er aus Stein?", True),
+        (SHORT, -0.01, 0.9, True),
+        (SHORT, -0.01, 0.2, True),  # the reader is sure
+        (SHORT, -3.0, 0.9, False),
+        ("Call 0123.", -0.7, 0.3, False),  # words that nobody has shown it
+        (LONG, -3.0, 0.9, True),  # which may have been said otherwise
+        (LONG, -3.0, 0.2, False),
+        ("The tower was built by Jon Berg. Jon Berg died in 1902. Notes, the mill, bread, Fridays.", -0.01, 0.2, True),
+        ("", -3.0, 0.01, False),
     ],
 )
-def test_what_is_not_in_the_evidence_is_not_given(text, likelihood, question, is_given):
+def test_an_answer_is_given_by_its_confidence_or_a_long_one_by_answerability(
+    text, likelihood, answerability, is_given
+):
     stream = town().stream(ASKED)
-    found = replace(stream.retrieval, question=question)
-    assert not is_refused(found, None)
+    found = replace(stream.retrieval, answerability=answerability)
     stream.retrieval, stream._source = found, Said(text, likelihood)
     pieces = "".join(stream)
     answer = stream.answer
@@ -185,6 +190,14 @@ def test_what_is_not_in_the_evidence_is_not_given(text, likelihood, question, is
     assert answer.text == pieces == (text if is_given else not_found(found))
     assert judged(replace(answer, text=text)) == answer
     assert judged(replace(answer, text=text, answered_by="somebody")).text == text
+
+
+def test_what_an_answer_says_beside_what_was_shown_speaks_against_it():
+    shown = "Who built the tower? The tower was built by Jon Berg."
+    signals = [answer_signals(0.5, said, -0.5, shown) for said in (SHORT, "Ann Berg.", "Ann Lee.")]
+    assert [one["words shown"] for one in signals] == [1.0, 0.5, 0.0]
+    assert answer_signals(0.5, "Yes", -0.5, shown)["words shown"] == 1
+    assert fitted()["answer"]["weights"]["words shown"] > 0
 
 
 @pytest.mark.model

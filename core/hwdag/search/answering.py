@@ -15,7 +15,7 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Writer
 from hwdag.search.answerer import WrittenAnswer
 from hwdag.search.context import Evidence
-from hwdag.search.found import is_refused, is_short, judged, not_found
+from hwdag.search.found import is_answerable, is_short, judged
 from hwdag.search.progress import Interruption
 from hwdag.search.units import Place, citations, units_of
 from hwdag.text.prompts import choosing
@@ -131,20 +131,16 @@ class AnswerStream:
 
     def _decoded(self) -> Iterator[str]:
         self._has_started = True
-        if is_refused(self.retrieval, self._source.name):
-            yield not_found(self.retrieval)
-            for _ in self._said():
-                pass
-            return
         is_judged = self._source.name is None and self.retrieval.answerability is not None
-        held = "" if is_judged else None
+        is_doubtful = not is_answerable(self.retrieval)
+        held = "" if is_judged else None  # until it is known that it is given
         for piece in self._said():
             if held is None:
                 yield piece
-            elif not is_short(held := held + piece):
+            elif not is_short(held := held + piece) and not is_doubtful:
                 yield held
                 held = None
-        if held:  # a short answer may be made up, which its likelihood tells
+        if held is not None:
             answer = self._whole
             yield held if answer.text == answer.reply else answer.text
 

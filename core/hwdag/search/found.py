@@ -3,8 +3,8 @@
 Logistic regressions over what a search knows anyway, fitted and reported by `benchmarks/found.py`
 (`docs/evaluation.md`). The answerability of a question is told from the similarity of the nodes and the
 words of the question that the evidence has, and from p_yes where the default reader read it. The
-confidence in an answer is told from answerability, the likelihood of the answer and its length. With a
-low one, a short answer without a word of the evidence is taken for made up.
+confidence in an answer is told from answerability, the likelihood of the answer, and how many of its words
+the reader was shown.
 
 They hold for the default embedder, whose cosines they were fitted to: with another one both are None.
 The p_yes of another reader is not used, since it adds nothing; its likelihood is. An answerer has neither.
@@ -34,7 +34,7 @@ LEAST_LIKELIHOOD = -3.0
 NEAREST = 3  # sentences that are shown where there is no answer
 LONGEST = 300  # characters of each
 MOST_SAID = 8
-"""Content words of an answer that is looked for in the evidence, at most; a longer one is always given."""
+"""Content words of a short answer, at most; a longer one has words of its own, which nobody was shown."""
 
 _YES_NO = "yes no ja nein nee oui non sí si sim não nej tak nie да нет نعم لا 是 否 不"
 YES_NO = frozenset(_YES_NO.split())  # what needs no word of the evidence
@@ -89,45 +89,32 @@ def answerability(
 def judged(answer: Answer) -> Answer:
     """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
 
-    Where the evidence holds no answer, or none of the words of a short one of which the reader is not
-    sure, `not_found` takes the place of a reader's text.
+    An answer of the reader is found if its confidence is high enough, and a long one also where the evidence
+    seems to hold an answer. Otherwise `not_found` takes its place. An answerer is told to say so.
     """
-    likely = answer.retrieval.answerability
+    retrieval, reply = answer.retrieval, answer.text
+    likely = retrieval.answerability
     if likely is None:
-        return replace(answer, reply=answer.text)
-    sure = likely
+        return replace(answer, reply=reply)
+    sure, found = likely, is_answerable(retrieval)
     if answer.likelihood is not None:
-        signals = answer_signals(likely, answer.text, answer.likelihood)
-        sure = _probability("answer", signals)
-    if is_refused(answer.retrieval, answer.answered_by) or _is_made_up(answer, sure):
-        text, found = not_found(answer.retrieval), False
-    else:
-        text, found = answer.text, likely >= fitted()["threshold"]
-    return replace(answer, text=text, reply=answer.text, confidence=sure, found=found)
+        texts = [searched_text(step.node) for step in retrieval.context]
+        shown = "\n".join([retrieval.question, *texts])
+        sure = _probability("answer", answer_signals(likely, reply, answer.likelihood, shown))
+        found = sure >= fitted()["least confidence"] or (found and not is_short(reply))
+    text = reply if found or answer.answered_by is not None else not_found(retrieval)
+    return replace(answer, text=text, reply=reply, confidence=sure, found=found)
 
 
 def is_short(text: str) -> bool:
-    """Whether an answer is short enough to be looked for in the evidence."""
+    """Whether an answer is so short that its confidence alone tells whether it was found."""
     return len(content_words(text)) <= MOST_SAID
 
 
-def _is_made_up(answer: Answer, confidence: float) -> bool:
-    """Whether a short, unsure answer of a reader has no word of the evidence or the question."""
-    question, text = answer.retrieval.question, answer.text
-    said = set(content_words(text)) - YES_NO
-    is_sure = confidence >= fitted()["threshold"]
-    if answer.answered_by is not None or is_sure or not said or not is_short(text):
-        return False
-    evidence = "\n".join(searched_text(step.node) for step in answer.retrieval.context)
-    # why: an answer in another language has other words
-    languages = set(map(told_language, (question, evidence))) - {None}
-    return len(languages) < 2 and said.isdisjoint(words(f"{question} {evidence}"))
-
-
-def is_refused(retrieval: Retrieval, answered_by: str | None) -> bool:
-    """Whether an answer gives way to `not_found`: only a reader's, since an answerer is told to say so."""
+def is_answerable(retrieval: Retrieval) -> bool:
+    """Whether the evidence seems to hold an answer."""
     likely = retrieval.answerability
-    return answered_by is None and likely is not None and likely < fitted()["threshold"]
+    return likely is None or likely >= fitted()["least answerability"]
 
 
 def not_found(retrieval: Retrieval) -> str:
@@ -162,12 +149,13 @@ def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) ->
     }
 
 
-def answer_signals(likely: float, reply: str, likelihood: float) -> dict[str, float]:
-    """What is known of an answer of a reader."""
+def answer_signals(likely: float, reply: str, likelihood: float, shown: str) -> dict[str, float]:
+    """What is known of an answer of a reader that was shown a question and its evidence."""
+    said = [word for word in content_words(reply) if word not in YES_NO]
     return {
         "answerability": logit(likely),
-        "words": math.log1p(len(words(reply))),
         "likelihood": max(likelihood, LEAST_LIKELIHOOD),
+        "words shown": _share(said, set(words(shown))),
     }
 
 
