@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hwdag.config import NEVER, SearchConfig
 from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
-from hwdag.search.context import FEW, NEAR_BEST, Sections, by_section, matching_rows, with_headings
+from hwdag.search.context import FEW, NEAR_BEST, Sections, by_section, with_headings
+from hwdag.search.rows import better_rows, matching_rows
 from hwdag.text.headings import in_context, parted, searched_text
 from hwdag.text.sentences import sentences
 from hwdag.text.tables import markdown_with_headers
@@ -179,6 +180,45 @@ def test_rows_are_left_out_where_another_of_their_table_matches_more(question, l
         assert sum("| " in text for text in texts) == 8  # with two headers
         read = [step.node.text for step in matching_rows(question, steps)]
         assert read == [text for text in texts if not any(name in text for name in left_out)]
+
+
+TEAMS = ("red", "green", "blue", "black", "white")
+
+
+@pytest.mark.parametrize("method", ["evidence", "hwdag"])
+def test_of_the_rows_of_a_table_those_that_match_more_come_first(method):
+    rows = [
+        f"| {team} team | {year} | {5 * year} |" for year in range(2018, 2022) for team in TEAMS
+    ]
+    text = "\n".join(["# Points", "", "| Team | Year | Points |", "| -- | -- | -- |", *rows])
+    models = {"reader": ScriptedLM(writes=True), "embedder": "hashing-16"}
+    index = HWDAGIndex.from_documents([Document("one", text)], method=method, **models)
+    for question, first in (
+        ("How did the blue team do in 2021?", 1),
+        ("Who won in 2019, the red or the white team?", 2),
+        ("How did the green team do?", 4),
+    ):
+        config = SearchConfig(confidence=NEVER)  # else every node is read before the next one
+        steps = index.search(question, config=config).steps
+        nodes = [step.node for step in steps if step.node.level == 1]
+        better = better_rows(question, nodes)
+        assert len(better) == len(rows) - first
+        assert all(other < row for row, others in better.items() for other in others)
+        assert all(nodes[i].text.startswith("| ") for i in better)
+
+
+@pytest.mark.parametrize("tokens", [60, 200])
+def test_rows_that_match_more_come_first_only_where_they_fit(tokens):
+    long = "| blue team | " + "2021 " * 80 + "|"
+    text = "\n".join(["| Team | Year |", "| -- | -- |", "| red team | 2020 |", long])
+    models = {"reader": ScriptedLM(), "embedder": "hashing-16"}
+    index = HWDAGIndex.from_documents([Document("one", text)], method="evidence", **models)
+    config = SearchConfig(token_budget=tokens)
+    texts = [
+        step.node.text for step in index.search("Where was the blue team?", config=config).steps
+    ]
+    assert any("red" in text for text in texts)
+    assert any("blue" in text for text in texts) == (tokens > 100)
 
 
 @given(NODES)

@@ -15,9 +15,6 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import ProgressControl
 from hwdag.text.headings import parted, read_texts
-from hwdag.text.languages import is_function_word
-from hwdag.text.tables import ROW
-from hwdag.text.words import asked_words, words
 from hwdag.types import Candidate, Node, OnStep, Retrieval, Step, Usage
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
@@ -238,36 +235,6 @@ def near_best(steps: Sequence[Step]) -> list[Step]:
     return [step for step in steps if step.score >= least]
 
 
-def matching_rows(question: str, steps: Sequence[Step]) -> list[Step]:
-    """Leave out a row if another one of its table has all words of the question that it has, and more (ours).
-
-    All rows stay where none shares a word with the question. Of a question about two rows both stay.
-    Words of the heading do not count, since they tell no row from another.
-    """
-    asked = {word for word in asked_words(question) if not is_function_word(word)}
-    left_out = set[int]()
-    for rows in _tables(steps):
-        nodes = [step.node for step in rows]
-        shared = [asked & (set(words(one.text)) - set(words(one.heading))) for one in nodes]
-        left_out |= {
-            step.position
-            for step, own in zip(rows, shared, strict=True)
-            if any(own < other for other in shared)
-        }
-    return [step for step in steps if step.position not in left_out]
-
-
-def _tables(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """The rows of each table, without its header."""
-    tables: dict[tuple[str, str], list[Step]] = {}
-    for step in steps:
-        if step.node.text.rpartition("\n")[2].startswith(ROW):
-            tables.setdefault(_section_of(step.node), []).append(step)
-    for rows in tables.values():
-        with_names = [step for step in rows if ": " in step.node.text]  # which the header has not
-        yield with_names or rows
-
-
 def _of_length(session: Session, shown: list[tuple[int, str]]) -> list[tuple[int, str]]:
     tokens = 0
     for count, (_, text) in enumerate(shown, 1):
@@ -291,7 +258,7 @@ def sections_of(nodes: Sequence[Node]) -> list[list[int]]:
     """Return the numbers of the nodes of each section, as `by_section` orders them."""
     sections: dict[tuple[str, str], list[int]] = {}
     for i, node in enumerate(nodes):
-        sections.setdefault(_section_of(node), []).append(i)
+        sections.setdefault(section_of(node), []).append(i)
     return [sorted(section, key=lambda i: _start(nodes[i])) for section in sections.values()]
 
 
@@ -315,7 +282,7 @@ def read_after(last: Node | None, node: Node) -> str:
     alone, behind_one, behind_all = read_texts(node)
     if last is None or last.document_id != node.document_id:
         return behind_all
-    if _section_of(last) == _section_of(node):
+    if section_of(last) == section_of(node):
         return alone
     above, _ = parted(node.heading)
     return behind_one if above in (last.heading, parted(last.heading)[0]) else behind_all
@@ -346,11 +313,11 @@ class Sections:
         """What one more node is counted as: its text, behind its heading where it would be the first."""
         if not self._leads(node):
             return node.text
-        return read_after(self._before.get(_section_of(node), self._last), node)
+        return read_after(self._before.get(section_of(node), self._last), node)
 
     def add(self, node: Node) -> int:
         """Count a node in; returns how many tokens more there are, fewer where the heading moves."""
-        added, section = self.cost(node), _section_of(node)
+        added, section = self.cost(node), section_of(node)
         if self._leads(node):
             if first := self._first.get(section):
                 before = read_after(self._before[section], first)
@@ -363,11 +330,12 @@ class Sections:
 
     def _leads(self, node: Node) -> bool:
         """Whether it would be the first of its section."""
-        first = self._first.get(_section_of(node))
+        first = self._first.get(section_of(node))
         return first is None or _start(node) < _start(first)
 
 
-def _section_of(node: Node) -> tuple[str, str]:
+def section_of(node: Node) -> tuple[str, str]:
+    """What tells the section of a node from others: its document and its heading."""
     # why: a text that a model wrote may rest on several sections, and names what it is about
     return node.document_id, "" if node.origin == "generated" else node.heading
 

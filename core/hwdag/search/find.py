@@ -16,7 +16,6 @@ from hwdag.search.context import (
     Budget,
     Evidence,
     beyond,
-    matching_rows,
     near_best,
     read_by_section,
     read_until_enough,
@@ -28,6 +27,7 @@ from hwdag.search.found import Nearness, answerability, fitted
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide, Navigator, Signals
 from hwdag.search.progress import Interruption, ProgressControl
+from hwdag.search.rows import RowOrder, matching_rows
 from hwdag.search.select import select
 from hwdag.search.similarity import Similarity
 from hwdag.search.walk import initial_set, walk
@@ -96,12 +96,17 @@ def find(
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
     along = plan.reads_along
+    order = None if along else RowOrder(question, frontier, budget)
     if plan.rules.has_points:
         top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
-        steps = walk(frontier, session, progress, budget, initial, on_step, reads_along=along)
+        steps = walk(
+            frontier, session, progress, budget, initial, on_step, reads_along=along, order=order
+        )
     else:
-        steps = select(frontier, budget, interruption, (lambda step: None) if along else on_step)
+        steps = select(
+            frontier, budget, interruption, (lambda step: None) if along else on_step, order
+        )
         if along:
             steps, unread = read_until_enough(session, steps, progress, on_step)
     if along:

@@ -10,17 +10,26 @@ from __future__ import annotations
 from hwdag.search.context import FIRST_POSITION, Budget, choice
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
+from hwdag.search.rows import RowOrder
 from hwdag.types import OnStep, Step
 
 
 def select(
-    frontier: Frontier, budget: Budget, interruption: Interruption, on_step: OnStep
+    frontier: Frontier,
+    budget: Budget,
+    interruption: Interruption,
+    on_step: OnStep,
+    order: RowOrder | None = None,
 ) -> list[Step]:
-    """Choose the best node, again and again, until the budget is used or nothing is left."""
+    """Choose the best node, again and again, until the budget is used or nothing is left.
+
+    Of the rows of a table, the `order` says which comes first.
+    """
     steps: list[Step] = []
     while (
         not interruption.reason and (index := frontier.best(budget.costs, budget.room)) is not None
     ):
+        index = order.first(index) if order else index
         steps.append(choice(frontier, budget, index, len(steps) + FIRST_POSITION))
         on_step(steps[-1])
     return steps

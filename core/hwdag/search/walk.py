@@ -18,6 +18,7 @@ from hwdag.lm.base import WalkSession
 from hwdag.search.context import FIRST_POSITION, Budget, choice, visited, with_headings
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.progress import ProgressControl
+from hwdag.search.rows import RowOrder
 from hwdag.search.speculation import Speculation
 from hwdag.text.headings import searched_text
 from hwdag.types import OnStep, Step
@@ -34,17 +35,19 @@ def walk(
     on_step: OnStep,
     *,
     reads_along: bool = True,
+    order: RowOrder | None = None,
 ) -> list[Step]:
     """Read the `initial` set, then the best node, again and again, until it is enough.
 
     When it is enough is for the progress control to say (GARLIC 3.2.1). The walk also ends where no
     node fits into the budget, or none is left. Unless it `reads_along` (ours), the reader only looks at
-    points: what has no edges passes nothing on, so it can be read together with others later.
+    points: what has no edges passes nothing on, so it can be read together with others later. Of the rows
+    of a table, the `order` says which comes first.
     """
     visits = _Visits(frontier, session, progress, budget, on_step, reads_along)
     visits.begin(initial)
     while not progress.reason and (index := frontier.best(budget.costs, budget.room)) is not None:
-        visits.go_to(index)
+        visits.go_to(order.first(index) if order else index)
     visits.speculation.end()
     return visits.steps
 
