@@ -335,7 +335,7 @@ class Answer:
     """Probability that the reply is right. Of an answerer, whose likelihood is not known, it is
     `Retrieval.answerability`. None where that is None."""
     found: bool | None = None
-    """Whether the evidence seems to hold an answer; None where that is not known."""
+    """Whether the documents seem to answer the question (`hwdag.search.found`); None where that is not known."""
     answerer_tokens: TokenCount | None = None
     """What the answerer read and wrote, part of `usage.tokens`; None where the reader answered."""
 

@@ -172,7 +172,7 @@ class Said(DecodedAnswer):
         (SHORT, -3.0, 0.9, False),
         ("Call 0123.", -0.7, 0.3, False),  # words that nobody has shown it
         (LONG, -3.0, 0.9, True),  # which may have been said otherwise
-        (LONG, -3.0, 0.2, False),
+        (LONG, -3.0, 0.1, False),
         (
             "The tower was built by Jon Berg. Jon Berg died in 1902. Notes, the mill, bread, Fridays.",
             -0.01,
