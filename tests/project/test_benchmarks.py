@@ -91,6 +91,9 @@ def test_answers_about_own_documents_stand_in_their_files(name, files, asked, mo
     questions = benchmark.rows_of(folder / "questions.jsonl")
     assert len(texts) == files
     assert len({row["id"] for row in questions}) == asked
+    questions += benchmark.rows_of(folder / "refusals.jsonl")
+    assert len({row["id"] for row in questions}) == asked + 30
+    assert sum(row["kind"] == "answerable" for row in questions) == 15
     for row in questions:
         if row["kind"] == benchmark.UNANSWERABLE:
             assert not (row["answers"] or row["file"] or row["evidence"])
