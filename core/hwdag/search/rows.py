@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hwdag.search.context import Budget, section_of
-from hwdag.search.frontier import Frontier
+from hwdag.search.frontier import MOST_AT_ONCE, Frontier
 from hwdag.text.languages import is_function_word
 from hwdag.text.tables import ROW
 from hwdag.text.words import asked_words, words
 from hwdag.types import Node, Step
 
-MOST_COMPARED = 128
-"""Nodes with the highest scores whose rows are compared before a search; their texts are fetched anyway."""
-
 
 class RowOrder:
     """Which row of a table comes before another: one that has all its words of the question, and more.
 
-    Rows are compared among the nodes that score highest before anything is read.
+    Rows are compared among the nodes that score highest at first, whose texts a search fetches at once.
     """
 
     def __init__(self, question: str, frontier: Frontier, budget: Budget) -> None:
         self._frontier, self._budget = frontier, budget
-        indices = frontier.ranking(MOST_COMPARED).tolist()
+        indices = frontier.ranking(MOST_AT_ONCE).tolist()
         self._better = {
             indices[row]: [indices[other] for other in others]
             for row, others in better_rows(question, budget.fetch(indices)).items()
@@ -35,8 +32,10 @@ class RowOrder:
 
     def first(self, index: int) -> int:
         """The open row that comes before this one, if there is one that fits; else this one."""
+        if not (better := self._better.get(index)):
+            return index
         is_open, room = self._frontier.open, self._budget.room
-        others = [other for other in self._better.get(index, ()) if is_open[other]]
+        others = [other for other in better if is_open[other]]
         costs = self._budget.costs(others)
         fitting = (other for other, cost in zip(others, costs, strict=True) if cost <= room)
         return next(fitting, index)
