@@ -12,7 +12,8 @@ files alone, passed as texts, as other loaders give them: rows do not name their
 `--questions refusals.jsonl` asks others of the folder, of which half are not answered there.
 
 F1 is that of the best of the right answers; `holds` is the share of answers that contain one of them;
-`touched` is the share of questions of which one node that was shown has every word of the evidence;
+`touched` is the share of questions of which one node that was shown has every word of the evidence, `first`
+of which the first one has;
 `found` is the share that is not refused, `confidence` the mean probability that the answer is right.
 F1 and `holds` are of what the reader said, whether it was found or not; `given` is the share of questions
 that get a right answer (an F1 of at least 0.5, or it holds one).
@@ -37,7 +38,7 @@ from hwdag_lab.eval.text_metrics import f1
 
 OWN = Path(__file__).parents[1] / "examples" / "own_documents"
 RIGHT = 0.5  # F1
-MEASURES = ("f1", "holds", "given", "touched", "found", "confidence", "seconds")
+MEASURES = ("f1", "holds", "given", "touched", "first", "found", "confidence", "seconds")
 UNANSWERABLE = "unanswerable"
 MARKDOWN = (".md", ".csv")
 
@@ -113,10 +114,11 @@ def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
         row["f1"] = f1(answer.reply, answers)
         row["holds"] = any(" ".join(words(one)) in said for one in answers)
         row["given"] = answer.found is not False and (row["f1"] >= RIGHT or row["holds"])
-        row["touched"] = any(
+        has = [
             Path(node.document_id).name == question["file"] and wanted <= set(words(node.text))
             for node in shown
-        )
+        ]
+        row["touched"], row["first"] = any(has), has[:1] == [True]
     return row
 
 

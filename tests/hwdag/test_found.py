@@ -22,7 +22,6 @@ from hwdag.search.found import (
     logit,
     not_found,
 )
-from hwdag.text.headings import searched_text
 from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
@@ -105,10 +104,7 @@ def test_an_answer_that_is_there_is_the_readers():
     answer = stream.answer
     assert answer.found
     assert pieces.strip() == answer.text == answer.reply
-    texts = [searched_text(step.node) for step in answer.retrieval.context]
-    shown = "\n".join([ASKED, *texts])
-    likely = answer.retrieval.answerability
-    signals = answer_signals(likely, answer.reply, answer.likelihood, shown)
+    signals = answer_signals(answer.retrieval.answerability, answer.likelihood)
     model = fitted()["answer"]
     assert signals.keys() == model["weights"].keys()
     total = model["intercept"] + sum(model["weights"][name] * signals[name] for name in signals)
@@ -170,7 +166,6 @@ class Said(DecodedAnswer):
         (SHORT, -0.01, 0.9, True),
         (SHORT, -0.01, 0.2, True),  # the reader is sure
         (SHORT, -3.0, 0.9, False),
-        ("Call 0123.", -0.7, 0.3, False),  # words that nobody has shown it
         (LONG, -3.0, 0.9, True),  # which may have been said otherwise
         (LONG, -3.0, 0.1, False),
         (
@@ -195,14 +190,6 @@ def test_an_answer_is_given_by_its_confidence_or_a_long_one_by_answerability(
     assert answer.text == pieces == (text if is_given else not_found(found))
     assert judged(replace(answer, text=text)) == answer
     assert judged(replace(answer, text=text, answered_by="somebody")).text == text
-
-
-def test_what_an_answer_says_beside_what_was_shown_speaks_against_it():
-    shown = "Who built the tower? The tower was built by Jon Berg."
-    signals = [answer_signals(0.5, said, -0.5, shown) for said in (SHORT, "Ann Berg.", "Ann Lee.")]
-    assert [one["words shown"] for one in signals] == [1.0, 0.5, 0.0]
-    assert answer_signals(0.5, "Yes", -0.5, shown)["words shown"] == 1
-    assert fitted()["answer"]["weights"]["words shown"] > 0
 
 
 @pytest.mark.model

@@ -3,8 +3,7 @@
 Logistic regressions over what a search knows anyway, fitted and reported by `benchmarks/found.py`
 (`docs/evaluation.md`). The answerability of a question is told from the similarity of the nodes and the
 words of the question that the evidence has, and from p_yes where the default reader read it. The
-confidence in an answer is told from answerability, the likelihood of the answer, and how many of its words
-the reader was shown.
+confidence in an answer is told from answerability and the likelihood of the answer.
 
 They hold for the default embedder, whose cosines they were fitted to: with another one both are None.
 The p_yes of another reader is not used, since it adds nothing; its likelihood is. An answerer has neither.
@@ -34,10 +33,7 @@ LEAST_LIKELIHOOD = -3.0
 NEAREST = 3  # sentences that are shown where there is no answer
 LONGEST = 300  # characters of each
 MOST_SAID = 8
-"""Content words of a short answer, at most; a longer one has words of its own, which nobody was shown."""
-
-_YES_NO = "yes no ja nein nee oui non sí si sim não nej tak nie да нет نعم لا 是 否 不"
-YES_NO = frozenset(_YES_NO.split())  # what needs no word of the evidence
+"""Content words of a short answer, at most. A stream cannot hold a longer one back."""
 
 AMOUNTS = frozenset({"much", "many"})  # an answer to "How much is a ticket?" says neither
 
@@ -98,9 +94,7 @@ def judged(answer: Answer) -> Answer:
         return replace(answer, reply=reply)
     sure, found = likely, is_answerable(retrieval)
     if answer.likelihood is not None:
-        texts = [searched_text(step.node) for step in retrieval.context]
-        shown = "\n".join([retrieval.question, *texts])
-        sure = _probability("answer", answer_signals(likely, reply, answer.likelihood, shown))
+        sure = _probability("answer", answer_signals(likely, answer.likelihood))
         found = sure >= fitted()["least confidence"] or (found and not is_short(reply))
     text = reply if found or answer.answered_by is not None else not_found(retrieval)
     return replace(answer, text=text, reply=reply, confidence=sure, found=found)
@@ -149,14 +143,9 @@ def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) ->
     }
 
 
-def answer_signals(likely: float, reply: str, likelihood: float, shown: str) -> dict[str, float]:
-    """What is known of an answer of a reader that was shown a question and its evidence."""
-    said = [word for word in content_words(reply) if word not in YES_NO]
-    return {
-        "answerability": logit(likely),
-        "likelihood": max(likelihood, LEAST_LIKELIHOOD),
-        "words shown": _share(said, set(words(shown))),
-    }
+def answer_signals(likely: float, likelihood: float) -> dict[str, float]:
+    """What is known of an answer of a reader."""
+    return {"answerability": logit(likely), "likelihood": max(likelihood, LEAST_LIKELIHOOD)}
 
 
 def logit(probability: float) -> float:
