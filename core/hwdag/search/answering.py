@@ -142,7 +142,8 @@ class AnswerStream:
                 held = None
         if held is not None:
             answer = self._whole
-            yield held if answer.text == answer.reply else answer.text
+            if text := held if answer.text == answer.reply else answer.text:
+                yield text
 
     def _said(self) -> Iterator[str]:
         pieces = iter(self._source)
