@@ -33,7 +33,7 @@ LEAST_LIKELIHOOD = -3.0
 NEAREST = 3  # sentences that are shown where there is no answer
 LONGEST = 300  # characters of each
 MOST_SAID = 8
-"""Content words of a short answer, at most. A stream cannot hold a longer one back."""
+"""Content words of a short answer, at most; a stream gives a longer one as it comes, unless it is doubtful."""
 
 AMOUNTS = frozenset({"much", "many"})  # an answer to "How much is a ticket?" says neither
 

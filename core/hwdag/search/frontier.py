@@ -223,7 +223,7 @@ class Frontier:
         if not len(self._judged):  # texts of later choices come with those of the first one
             costs(highest(self._score, MOST_AT_ONCE).tolist())
         while True:
-            first = self._first(JUDGED)
+            first = self.first(JUDGED)
             is_misfit = np.array(costs(first.tolist()), np.int64) > room
             before = self._misfits + np.cumsum(is_misfit) - is_misfit
             first, is_misfit = first[before < MOST_MISFITS], is_misfit[before < MOST_MISFITS]
@@ -232,7 +232,7 @@ class Frontier:
             if not is_misfit.all() or not len(first):
                 return first[~is_misfit]
 
-    def _first(self, count: int) -> Indices:
+    def first(self, count: int) -> Indices:
         """The `count` best open nodes, best first; of copies the best."""
         wanted = count
         while True:

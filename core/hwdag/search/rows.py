@@ -24,7 +24,7 @@ class RowOrder:
 
     def __init__(self, question: str, frontier: Frontier, budget: Budget) -> None:
         self._frontier, self._budget = frontier, budget
-        indices = frontier.ranking(MOST_AT_ONCE).tolist()
+        indices = frontier.first(MOST_AT_ONCE).tolist()
         self._better = {
             indices[row]: [indices[other] for other in others]
             for row, others in better_rows(question, budget.fetch(indices)).items()
