@@ -1,18 +1,20 @@
 """BM25 over passages: those that share rare words with the question.
 
 Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, in Lucene's
-variant as computed by bm25s (Lù, arXiv 2407.03618).
+variant. All scores are computed when the passages are indexed (BM25S, Lù, arXiv 2407.03618).
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 import numpy as np
+from scipy.sparse import csc_array
 
+from hwdag.arrays import Floats
 from hwdag.options import at_least, between
 from hwdag.text.words import content_words
 from hwdag.types import Document, Node
@@ -45,6 +47,38 @@ class BM25Config(PassageConfig):
     b: float = between(0, 1, 0.75)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BM25Index:
+    """What each word adds to the score of each passage.
+
+    Why not bm25s: where JAX is installed it starts it, and JAX takes three quarters of a GPU's memory.
+    """
+
+    columns: Mapping[str, int]
+    added: csc_array  # (passages, words)
+
+    @classmethod
+    def of(cls, passages: Sequence[Sequence[str]], config: BM25Config) -> BM25Index:
+        """Index the words of passages."""
+        columns = {word: i for i, word in enumerate(dict.fromkeys(chain(*passages)))}
+        counts = [
+            (row, columns[word], count)
+            for row, words in enumerate(passages)
+            for word, count in Counter(words).items()
+        ]
+        rows, words, tf = np.array(counts, np.int64).reshape(-1, 3).T
+        n = np.bincount(words, minlength=len(columns))
+        lengths = np.array([*map(len, passages)]) / max(1, tf.sum()) * len(passages)
+        idf = np.log1p((len(passages) - n + 0.5) / (n + 0.5))
+        added = idf[words] * tf / (tf + config.k1 * (1 - config.b + config.b * lengths[rows]))
+        return cls(columns, csc_array((added, (rows, words)), (len(passages), len(columns))))
+
+    def scores(self, query: Sequence[str]) -> Floats:
+        """Score of every passage, (passages,); a word that a query repeats counts as often."""
+        known = [self.columns[word] for word in query if word in self.columns]
+        return np.asarray(self.added[:, known].sum(axis=1))
+
+
 class BM25Retriever(DocumentRetriever[WordedPassages]):
     """Passages by the BM25 score of the question's words.
 
@@ -68,23 +102,8 @@ class BM25Retriever(DocumentRetriever[WordedPassages]):
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, WordedPassages]) -> Found:
         index = self._joined(built, self._indexed)
-        known = [
-            w
-            for w in content_words(request.question)
-            if index is not None and w in index.vocab_dict
-        ]
         nodes = [node for document in built.values() for node in document.nodes]
-        return rank_by_score(nodes, index.get_scores(known) if known else np.zeros(len(nodes)))
+        return rank_by_score(nodes, index.scores(content_words(request.question)))
 
-    def _indexed(self, documents: tuple[WordedPassages, ...]) -> Any:
-        """The bm25s index of some documents; None for a collection without words, which it refuses."""
-        import bm25s
-
-        passages = [words for document in documents for words in document.words]
-        if not any(passages):
-            return None
-        # why: importing it sets its logger to DEBUG
-        logging.getLogger("bm25s").setLevel(logging.WARNING)
-        index = bm25s.BM25(method="lucene", k1=self.config.k1, b=self.config.b, backend="numpy")
-        index.index(passages, show_progress=False)
-        return index
+    def _indexed(self, documents: tuple[WordedPassages, ...]) -> BM25Index:
+        return BM25Index.of([words for one in documents for words in one.words], self.config)
