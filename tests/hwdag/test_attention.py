@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from hwdag.errors import CaptureUnsupported, InputError
+from hwdag.lm import attention
 from hwdag.lm.attention import SpanRequest, capture
 
 ROWS = [(50, 57), (57, 70)]
@@ -100,6 +101,18 @@ def test_small_blocks_give_the_same_averages(lm, padded, monkeypatch):
     monkeypatch.setattr("hwdag.lm.attention.BLOCK_ELEMENTS", 1000)
     for seen, wanted in zip(run(), expected, strict=True):
         torch.testing.assert_close(seen, wanted, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("keys", [KEYS, FEW_KEYS])
+def test_layers_share_what_averages_a_request(lm, padded, keys, monkeypatch):
+    """A GPU waits for every index that is sent to it."""
+    made, of = [], attention._Average.of
+    monkeypatch.setattr(attention._Average, "of", lambda *given: made.append(1) or of(*given))
+    ids, inputs = padded
+    with torch.no_grad(), capture(lm, [SpanRequest(ROWS, keys)] * 2) as captured:
+        lm(ids, **inputs)
+    assert len(captured.per_head) > 1
+    assert len(made) == 2  # one for each sequence
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -36,6 +36,7 @@ from transformers.masking_utils import sdpa_mask
 
 from hwdag.config import HeadList
 from hwdag.errors import CaptureUnsupported, InputError
+from hwdag.lm.devices import any_length
 
 IMPLEMENTATION = "hwdag_capture"
 BLOCK_ELEMENTS = 1 << 24
@@ -84,6 +85,14 @@ class Capture:
     per_head: dict[int, list[Tensor]] = field(default_factory=dict)
     is_narrow: bool = False
     """Whether other keys than the requested ones were left out, as the normalizers were known."""
+    _averages: dict[tuple[int, int, bool, torch.device], _Average] = field(default_factory=dict)
+
+    def average(self, index: int, seen: int, is_narrow: bool, device: torch.device) -> _Average:
+        """The averages of one sequence. Layers share them: a GPU waits for every index that is sent."""
+        key = index, seen, is_narrow, device
+        if key not in self._averages:
+            self._averages[key] = _Average.of(self.requests[index], seen, is_narrow, device)
+        return self._averages[key]
 
     def mean(self, index: int) -> Tensor:
         """Mean over the chosen layers and heads for one sequence, (row spans, key spans)."""
@@ -112,6 +121,13 @@ def lock_of(model: PreTrainedModel) -> threading.RLock:
     """Return the lock of a model, one per model, since a capture changes the model itself."""
     with _LOCKING:
         return _LOCKS.setdefault(model, threading.RLock())
+
+
+@contextmanager
+def running(model: PreTrainedModel) -> Iterator[None]:
+    """What every forward of a model runs in: its lock, no gradients, kernels for any length."""
+    with lock_of(model), torch.inference_mode(), any_length(model.device):
+        yield
 
 
 @contextmanager
@@ -271,8 +287,7 @@ def attend(
                 output, normalizers = _with_normalizers(scores, value)
                 scores, active.is_narrow = replace(scores, normalizers=normalizers), True
             active.per_head[layer] = [
-                _span_means(scores, index, heads, request)
-                for index, request in enumerate(active.requests)
+                _span_means(scores, index, heads, active) for index in range(len(active.requests))
             ]
         if layer == active.last_layer:
             raise _Cut
@@ -300,9 +315,6 @@ class _Scores:
     # (batch, heads, new): logarithms of what the softmax divides by, where they are known
     normalizers: Tensor | None = None
 
-    def block_rows(self, heads: int, width: int | None = None) -> int:
-        return max(1, BLOCK_ELEMENTS // (heads * (width or self.key.shape[2])))
-
     @property
     def is_plain(self) -> bool:
         """Whether the CPU's kernel computes just these scores, for several rows."""
@@ -318,41 +330,105 @@ class _Scores:
             and (new == seen or self.mask is not None)
         )
 
-    def probabilities(
-        self, index: int, heads: list[int], rows: Tensor, columns: Tensor | None = None
-    ) -> Tensor:
-        """Softmax rows of one sequence in float32, (heads, rows, seen).
+    def of(self, index: int, heads: list[int], columns: Tensor | None = None) -> _Sequence:
+        """The scores of some heads of one sequence; with normalizers, to these `columns` only."""
+        query, sinks, normalizers = self.query[index], self.sinks, self.normalizers
+        key = self.key[index] if columns is None else self.key[index][:, columns]
+        normalizers = None if normalizers is None else normalizers[index]
+        if len(heads) < len(query):
+            chosen = torch.tensor(heads, device=query.device)
+            key = key[chosen // (len(query) // len(key))]
+            query = query[chosen]
+            normalizers = None if normalizers is None else normalizers[chosen]
+            sinks = None if sinks is None else sinks[chosen]
+        mask = None if self.mask is None else self.mask[min(index, len(self.mask) - 1), 0]
+        seen = self.key.shape[2]
+        return _Sequence(
+            query, key.float(), mask, seen, columns, self.scale, self.softcap, sinks, normalizers
+        )
 
-        With `normalizers`, these `columns` of them, (heads, rows, columns).
-        """
-        group = self.query.shape[1] // self.key.shape[1]
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """Inputs for the attention probabilities of any rows of some heads of one sequence."""
+
+    query: Tensor  # (heads, new, dim); heads that share keys follow each other
+    key: Tensor  # (heads or kv_heads, columns, dim), in float32
+    mask: Tensor | None  # (new, seen)
+    seen: int
+    columns: Tensor | None  # (columns,) which keys, where normalizers stand for the others
+    scale: float
+    softcap: float | None
+    sinks: Tensor | None  # (heads,)
+    normalizers: Tensor | None  # (heads, new)
+
+    def blocks(self, rows: Tensor) -> Iterator[slice]:
+        """Slices of the rows whose scores are held at once."""
+        size = max(1, BLOCK_ELEMENTS // (len(self.query) * max(1, self.key.shape[1])))
+        return (slice(start, start + size) for start in range(0, len(rows), size))
+
+    def probabilities(self, rows: Tensor) -> Tensor:
+        """Rows of the softmax in float32, (heads, rows, columns)."""
         # scaling the query first keeps half-precision products from overflowing
-        q = self.query[index, heads][:, rows].float() * self.scale
-        keys = self.key[index] if columns is None else self.key[index][:, columns]
-        k = keys[[head // group for head in heads]].float()
-        logits = q @ k.transpose(1, 2)
+        q = self.query[:, rows].float() * self.scale
+        logits = q.reshape(len(self.key), -1, q.shape[2]) @ self.key.transpose(1, 2)
+        logits = logits.reshape(len(q), len(rows), -1)
         if self.softcap is not None:
             logits = torch.tanh(logits / self.softcap) * self.softcap
-        logits = self._masked(logits, index, rows, columns)
-        if self.normalizers is not None and columns is not None:
-            return (logits - self.normalizers[index, heads][:, rows].unsqueeze(2)).exp()
+        logits = self._masked(logits, rows)
+        if self.normalizers is not None and self.columns is not None:
+            return (logits - self.normalizers[:, rows].unsqueeze(2)).exp()
         if self.sinks is None:
             return logits.softmax(dim=-1)
-        sink = self.sinks[heads].float().view(-1, 1, 1).expand(-1, logits.shape[1], 1)
+        sink = self.sinks.float().view(-1, 1, 1).expand(-1, len(rows), 1)
         return torch.cat([logits, sink], dim=-1).softmax(dim=-1)[..., :-1]
 
-    def _masked(self, logits: Tensor, index: int, rows: Tensor, columns: Tensor | None) -> Tensor:
-        seen = self.key.shape[2]
+    def _masked(self, logits: Tensor, rows: Tensor) -> Tensor:
+        seen, columns = self.seen, self.columns
         if self.mask is None:  # the mask factory leaves a plain causal mask out
-            offset = seen - self.query.shape[2]
+            offset = seen - self.query.shape[1]
             places = torch.arange(seen, device=logits.device) if columns is None else columns
             return logits.masked_fill(places > (rows + offset).unsqueeze(1), -torch.inf)
-        mask = self.mask[min(index, len(self.mask) - 1), 0, rows, :seen]
+        mask = self.mask[rows, :seen]
         if columns is not None:
             mask = mask[:, columns]
         if mask.dtype == torch.bool:
             return logits.masked_fill(~mask, torch.finfo(torch.float32).min)
         return logits + mask.float()
+
+
+@dataclass(frozen=True, slots=True)
+class _Average:
+    """How to average the attention of one request, with all indices on the device of a layer."""
+
+    rows: Tensor  # (rows,) which of the new tokens
+    spans: Tensor  # (rows,) the row span of each
+    lengths: Tensor  # (row spans, 1)
+    columns: Tensor | None  # (columns,) which keys; None for all
+    weights: Tensor | None  # (columns, key spans); None where each key is a span
+
+    @classmethod
+    def of(cls, request: Request, seen: int, is_narrow: bool, device: torch.device) -> _Average:
+        """Prepare a request to `seen` keys; where it `is_narrow`, only those that it asks for."""
+        lengths = torch.tensor([end - start for start, end in request.rows])
+        spans = torch.arange(len(lengths)).repeat_interleave(lengths)
+        columns = weights = None
+        if isinstance(request, SpanRequest):  # single tokens need no averaging
+            asked = [end - start for start, end in request.keys]
+            at = torch.cat([torch.arange(*span) for span in request.keys])
+            to = torch.arange(len(asked)).repeat_interleave(torch.tensor(asked))
+            share = 1.0 / torch.tensor(asked, dtype=torch.float32)[to]
+            columns = at if is_narrow else None
+            weights = torch.zeros(len(at) if is_narrow else seen, len(asked))
+            weights[torch.arange(len(at)) if is_narrow else at, to] = share
+        rows = torch.cat([torch.arange(*span) for span in request.rows])
+        return cls(
+            rows.to(device),
+            spans.to(device),
+            lengths.unsqueeze(1).to(device),
+            None if columns is None else columns.to(device),
+            None if weights is None else weights.to(device),
+        )
 
 
 def _is_narrow(request: Request, seen: int) -> bool:
@@ -379,30 +455,19 @@ def _with_normalizers(scores: _Scores, value: Tensor) -> tuple[Tensor, Tensor]:
     return output.transpose(1, 2).contiguous(), normalizers
 
 
-def _span_means(scores: _Scores, index: int, heads: list[int], request: Request) -> Tensor:
+def _span_means(scores: _Scores, index: int, heads: list[int], active: Capture) -> Tensor:
     """Average attention of each row span to each key span, (heads, row spans, key spans)."""
-    device, seen = scores.query.device, scores.key.shape[2]
-    averaging, columns, width = None, None, seen
-    if isinstance(request, SpanRequest):  # single tokens need no averaging
-        width, at = len(request.keys), 0
-        if scores.normalizers is not None and _is_narrow(request, seen):
-            columns = torch.cat([torch.arange(a, b, device=device) for a, b in request.keys])
-        averaging = torch.zeros(width, seen if columns is None else len(columns), device=device)
-        for i, (start, end) in enumerate(request.keys):
-            first = start if columns is None else at
-            averaging[i, first : first + end - start] = 1.0 / max(1, end - start)
-            at += end - start
-    rows = torch.cat([torch.arange(a, b, device=device) for a, b in request.rows])
-    lengths = torch.tensor([b - a for a, b in request.rows], device=device)
-    span_of_row = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths)
-    sums = torch.zeros(len(heads), len(lengths), width, device=device)
-    size = scores.block_rows(len(heads), None if columns is None else len(columns))
-    for start in range(0, len(rows), size):
-        block = slice(start, start + size)
-        attention = scores.probabilities(index, heads, rows[block], columns)
-        reduced = attention if averaging is None else attention @ averaging.T
-        sums.index_add_(1, span_of_row[block], reduced)
-    return sums / lengths.view(1, -1, 1)
+    device, seen = scores.key.device, scores.key.shape[2]
+    is_narrow = scores.normalizers is not None and _is_narrow(active.requests[index], seen)
+    average = active.average(index, seen, is_narrow, device)
+    one, weights = scores.of(index, heads, average.columns), average.weights
+    width = seen if weights is None else weights.shape[1]
+    sums = torch.zeros(len(heads), len(average.lengths), width, device=device)
+    for block in one.blocks(average.rows):
+        attention = one.probabilities(average.rows[block])
+        reduced = attention if weights is None else attention @ weights
+        sums.index_add_(1, average.spans[block], reduced)
+    return sums / average.lengths
 
 
 def _one_token(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -419,15 +484,14 @@ def _one_token(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tenso
 def _blockwise_output(scores: _Scores, value: Tensor) -> Tensor:
     """Attention output without a fused kernel, (batch, new, heads, dim)."""
     batch, heads, new, _ = scores.query.shape
-    every_head = list(range(heads))
-    group, size = heads // value.shape[1], scores.block_rows(heads)
     output = scores.query.new_empty(batch, new, heads, value.shape[-1])
+    rows = torch.arange(new, device=value.device)
     for index in range(batch):
-        v = value[index].repeat_interleave(group, dim=0)
-        for start in range(0, new, size):
-            rows = torch.arange(start, min(start + size, new), device=value.device)
-            attention = scores.probabilities(index, every_head, rows).to(v.dtype)
-            output[index, rows] = (attention @ v).transpose(0, 1)
+        one = scores.of(index, list(range(heads)))
+        v = value[index].repeat_interleave(heads // value.shape[1], dim=0)
+        for block in one.blocks(rows):
+            attention = one.probabilities(rows[block]).to(v.dtype)
+            output[index, block] = (attention @ v).transpose(0, 1)
     return output
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import platform
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -84,3 +87,42 @@ def _no_such_device(device: object, error: Exception) -> InputError:
         f"the model cannot be put on device {str(device)!r}: {first_line(error)}; use a device that "
         'this machine has, such as "cpu"'
     )
+
+
+class _CudnnAttention:
+    """Keeps torch's attention off cuDNN while any forward runs, in whatever thread."""
+
+    def __init__(self) -> None:
+        self._lock, self._running, self._before = threading.Lock(), 0, True
+
+    @contextmanager
+    def off(self) -> Iterator[None]:
+        with self._lock:
+            if not self._running:
+                self._before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+                torch.backends.cuda.enable_cudnn_sdp(False)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                if not self._running:
+                    torch.backends.cuda.enable_cudnn_sdp(self._before)
+
+
+_CUDNN_ATTENTION = _CudnnAttention()
+
+
+@contextmanager
+def any_length(device: torch.device) -> Iterator[None]:
+    """Run forwards of ever new lengths: on CUDA without cuDNN's attention.
+
+    cuDNN plans for every new shape, which took 50 ms on an H200, and a context that grows by a token or
+    a node has a new one in every forward. The switch holds for the process, and is put back.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    with _CUDNN_ATTENTION.off():
+        yield

@@ -37,6 +37,7 @@ from hwdag.lm.attention import (
     check_supported,
     length_of,
     lock_of,
+    running,
 )
 from hwdag.lm.blocking import CopyBlock
 from hwdag.lm.layout import Turns
@@ -234,7 +235,7 @@ class Engine:
                 "attention_mask": mask,
                 "position_ids": (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :],
             }
-        with lock_of(self.model), torch.inference_mode():
+        with running(self.model):
             found: torch.Tensor = self.model(ids, **options).logits[:, -last:].float()
         return found
 
@@ -261,7 +262,7 @@ class Engine:
         )
         blocks = [] if longest_copy is None else [CopyBlock(self.codec, rows, longest_copy)]
         run: Any = self.model.generate
-        with lock_of(self.model), torch.inference_mode():
+        with running(self.model):
             output = run(
                 ids,
                 attention_mask=mask,

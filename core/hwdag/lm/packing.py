@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import AttentionInterface, Cache, PreTrainedModel
 
 from hwdag.errors import ModelBusy
-from hwdag.lm.attention import Capture, attend, capturing, is_hybrid, lock_of, switched
+from hwdag.lm.attention import Capture, attend, capturing, is_hybrid, running, switched
 
 IMPLEMENTATION = "hwdag_packed"
 
@@ -180,7 +180,7 @@ def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
     options = {"logits_to_keep": kept[0]} if keeps_logits(model) else {}
     token = _ROWS.set(_Rows(rows, places))
     try:
-        with lock_of(model), switched(model, IMPLEMENTATION), torch.inference_mode():
+        with running(model), switched(model, IMPLEMENTATION):
             found = model(token_ids, position_ids=position_ids, use_cache=False, **options)
     finally:
         _ROWS.reset(token)
@@ -194,7 +194,7 @@ def cached_forward(model: PreTrainedModel, row: Row) -> Tensor:
     """Logits of one row without slots, for models whose linear-attention layers must see it alone."""
     ids = torch.tensor([row.ids], device=model.device)
     options = {"logits_to_keep": row.last} if keeps_logits(model) else {}
-    with lock_of(model), capturing(model, row.capture), torch.inference_mode():
+    with running(model), capturing(model, row.capture):
         found = model(ids, past_key_values=row.cache, use_cache=True, **options)
     return found.logits[0, -row.last :].float()  # type: ignore[no-any-return]
 
