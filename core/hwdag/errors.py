@@ -48,6 +48,10 @@ class ModelBusy(ModelError):
     """Too many callers are waiting for the model."""
 
 
+class OutOfMemory(ModelError):
+    """The model's device has no memory left for a forward; what was finished is kept."""
+
+
 class ReaderRequired(ModelError, TypeError):
     """The reader is not a local Hugging Face model, so its attention cannot be read."""
 

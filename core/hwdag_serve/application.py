@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.errors import AnswererFailed, HWDAGError, IndexBusy, InputError, ModelBusy
+from hwdag.errors import AnswererFailed, HWDAGError, IndexBusy, InputError, ModelBusy, OutOfMemory
 from hwdag.index import HWDAGIndex
 from hwdag.page import built_file, served_page
 from hwdag.retriever import Retriever
@@ -277,6 +277,10 @@ def _said(request: Request, error: Exception) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    statuses = ((IndexBusy | ModelBusy, 503), (InputError, 400), (AnswererFailed, 502))
+    statuses = (
+        (IndexBusy | ModelBusy | OutOfMemory, 503),
+        (InputError, 400),
+        (AnswererFailed, 502),
+    )
     status = next((number for kind, number in statuses if isinstance(error, kind)), 500)
     return failure(status, str(error))

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from hwdag.errors import (
     InputError,
     ModelError,
     ModelNotFound,
+    OutOfMemory,
     QuestionTooLong,
     ReaderRequired,
 )
@@ -218,6 +220,49 @@ def test_long_prompts_are_written_in_smaller_batches(monkeypatch):
     assert all(tokens <= 300 or len(batch) == 1 for tokens, batch in zip(padded, rows, strict=True))
     assert 1 < len(rows) < 5
     assert sum(map(len, rows)) == 5
+
+
+def small(lm, most):
+    """Give a model a device that holds the batches of `most` rows."""
+
+    def check(module, given):
+        scratch = torch.empty(1000)  # which a failed call must not keep
+        held.append(weakref.ref(scratch))
+        if len(given[0]) > most:
+            raise torch.OutOfMemoryError(f"{len(given[0])} rows are too many")
+
+    held = []
+    lm.model.model.embed_tokens.register_forward_pre_hook(check)
+    return held
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_batch_that_the_device_has_no_memory_for_is_halved(most):
+    lm, other = (HuggingFaceLM(model(seed=4), tokenizer(), concurrency=5) for _ in range(2))
+    lm.batched = other.batched = True
+    small(lm, most)
+    prompts = [f"Where are the {n} foxes?" for n in range(5)]
+    assert lm.write(prompts, max_new_tokens=6) == other.write(prompts, max_new_tokens=6)
+    for found, expected in zip(
+        lm.replay(REQUESTS, heads="all"), other.replay(REQUESTS, heads="all"), strict=True
+    ):
+        np.testing.assert_allclose(found.attention, expected.attention, atol=1e-6)
+    assert lm.usage.tokens == other.usage.tokens
+
+
+def test_a_single_row_without_memory_is_a_clear_error_that_keeps_no_tensor():
+    lm = HuggingFaceLM(model(), tokenizer())
+    held = small(lm, 0)
+    session = lm.session("Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4)
+    for call in (
+        lambda: lm.write(["Where?"], max_new_tokens=4),
+        lambda: lm.replay(REQUESTS, heads="all"),
+        lambda: session.read(["The fox."]),
+    ):
+        with pytest.raises(OutOfMemory, match=r"too many.*window_tokens=.*\"cpu\"") as caught:
+            call()
+        assert caught.value.__suppress_context__
+        assert held.pop()() is None
 
 
 def test_loaded_from_a_path_with_dtype_and_device(tmp_path):

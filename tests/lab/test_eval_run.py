@@ -13,7 +13,7 @@ import pytest
 from scripted_scoring import ScoringLM
 
 from hwdag.config import BuildConfig
-from hwdag.errors import InputError, UnknownOption, WriterFailed
+from hwdag.errors import InputError, OutOfMemory, UnknownOption, WriterFailed
 from hwdag.index import HWDAGIndex
 from hwdag.lm.base import Replay, heads_of
 from hwdag.lm.writers import CallableWriter
@@ -164,6 +164,23 @@ def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
     assert {r.error for r in read_results(tmp_path).values()} == {"WriterFailed: no ink"}
     assert lm.attempts == 1
     assert read_builds(tmp_path) == {}
+
+
+@pytest.mark.parametrize("system", ["hwdag-garlic", "full-context"])
+def test_a_machine_without_memory_ends_a_run_and_scores_no_zeros(tmp_path, system, monkeypatch):
+    """In a build or an answer: the score would tell about the machine."""
+
+    def fail(*given, **options):
+        raise OutOfMemory("no memory left")
+
+    plan = replace(SIMPLE, systems=(system,))
+    with monkeypatch.context() as patched, pytest.raises(OutOfMemory):
+        for name in ("write", "session"):
+            patched.setattr(ScriptedLM, name, fail)
+        run(world.records(1), world.models(ScriptedLM(writes=True)), plan, tmp_path)
+    assert not read_results(tmp_path)
+    counts = run(world.records(1), world.models(ScriptedLM(writes=True)), plan, tmp_path)
+    assert counts.added > 0 == counts.errors
 
 
 def test_any_other_exception_ends_a_run_that_can_go_on(tmp_path):

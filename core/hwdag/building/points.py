@@ -22,7 +22,7 @@ from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.windows import POINTS_RATIO, Part, Window, WindowPlan, line_costs
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
-from hwdag.errors import InputError, WriterFailed
+from hwdag.errors import InputError, OutOfMemory, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Calls, Finished, SharedCalls, is_text, key_of, picks_of
 from hwdag.text.copies import grounded, originals
@@ -436,7 +436,7 @@ def ask_at_once(
 def _blaming(writer: Writer) -> Iterator[None]:
     try:
         yield
-    except WriterFailed:
+    except (OutOfMemory, WriterFailed):
         raise
     except Exception as error:
         raise WriterFailed(

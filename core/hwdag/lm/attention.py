@@ -36,7 +36,7 @@ from transformers.masking_utils import sdpa_mask
 
 from hwdag.config import HeadList
 from hwdag.errors import CaptureUnsupported, InputError
-from hwdag.lm.devices import any_length
+from hwdag.lm.devices import any_length, memory_errors
 
 IMPLEMENTATION = "hwdag_capture"
 BLOCK_ELEMENTS = 1 << 24
@@ -125,8 +125,16 @@ def lock_of(model: PreTrainedModel) -> threading.RLock:
 
 @contextmanager
 def running(model: PreTrainedModel) -> Iterator[None]:
-    """What every forward of a model runs in: its lock, no gradients, kernels for any length."""
-    with lock_of(model), torch.inference_mode(), any_length(model.device):
+    """What every forward of a model runs in: its lock, no gradients, kernels for any length.
+
+    Raises `OutOfMemory`.
+    """
+    with (
+        lock_of(model),
+        torch.inference_mode(),
+        any_length(model.device),
+        memory_errors(model.device),
+    ):
         yield
 
 

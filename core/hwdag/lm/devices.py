@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import platform
 import threading
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from transformers import PreTrainedModel
 
-from hwdag.errors import InputError, first_line
+from hwdag.errors import InputError, OutOfMemory, first_line
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
@@ -126,3 +131,33 @@ def any_length(device: torch.device) -> Iterator[None]:
         return
     with _CUDNN_ATTENTION.off():
         yield
+
+
+@contextmanager
+def memory_errors(device: torch.device) -> Iterator[None]:
+    """Raise `OutOfMemory` where a device has no memory left, and free what the failed call held."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        traceback.clear_frames(error.__traceback__)  # their tensors
+        message = (
+            f"device {str(device)!r} has no memory left for a forward ({first_line(error)}). What was "
+            "finished is kept; stop what else uses the device, or take a smaller model, a lower "
+            'concurrency=, token_budget= or window_tokens=, dtype="bfloat16", or device="cpu"'
+        )
+    else:
+        return
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    raise OutOfMemory(message) from None
+
+
+def in_halves(call: Callable[[Sequence[T]], Sequence[R]], batch: Sequence[T]) -> list[R]:
+    """One result for each of a batch, in ever smaller batches where the device has no memory for it."""
+    try:
+        return list(call(batch))
+    except OutOfMemory:
+        if len(batch) < 2:
+            raise
+    half = len(batch) // 2
+    return [*in_halves(call, batch[:half]), *in_halves(call, batch[half:])]

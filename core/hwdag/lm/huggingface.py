@@ -35,7 +35,7 @@ from hwdag.lm.attention import check_heads, check_supported, is_hybrid
 from hwdag.lm.base import Replay, ReplayRequest, Speed
 from hwdag.lm.blocking import LONGEST_COPY
 from hwdag.lm.cards import Card, CardSource, assumed, card_file
-from hwdag.lm.devices import device_of, move, weights_dtype
+from hwdag.lm.devices import device_of, in_halves, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, line_of, writing_ids
@@ -261,7 +261,11 @@ class HuggingFaceLM:
         Raises `ContextTooSmall` if a window and its points exceed the context.
         """
         batches = [requests] if self.batched else [[one] for one in requests]
-        return [found for batch in batches for found in self._replay_together(batch, heads)]
+        return [
+            found
+            for batch in batches
+            for found in in_halves(lambda some: self._replay_together(some, heads), batch)
+        ]
 
     def _replay_together(self, requests: Sequence[ReplayRequest], heads: Heads) -> list[Replay]:
         layouts = [ReplayLayout(self.codec, self.turns, request) for request in requests]
@@ -304,14 +308,22 @@ class HuggingFaceLM:
             )
         written = [""] * len(rows)
         for batch in _batches([len(row) + max_new_tokens for row in rows], self.concurrency):
-            together = [rows[i] for i in batch]
-            replies, cost = self.engine.generate(
-                together, max_new_tokens=max_new_tokens, longest_copy=longest_copy
+            replies = in_halves(
+                lambda some: self._generated(some, max_new_tokens, longest_copy),
+                [rows[i] for i in batch],
             )
-            self.engine.charge(cost)
             for i, reply in zip(batch, replies, strict=True):
                 written[i] = self.codec.decode(reply).strip()
         return written
+
+    def _generated(
+        self, rows: Sequence[list[int]], max_new_tokens: int, longest_copy: int | None
+    ) -> list[list[int]]:
+        replies, cost = self.engine.generate(
+            rows, max_new_tokens=max_new_tokens, longest_copy=longest_copy
+        )
+        self.engine.charge(cost)
+        return replies
 
     def pairs_of(self, heads: Heads) -> HeadList | None:
         """Resolve a choice of heads to (layer, head) pairs; None means all heads.

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from hwdag.config import SearchConfig
-from hwdag.errors import HWDAGError
+from hwdag.errors import HWDAGError, OutOfMemory
 from hwdag.retriever import Retriever
 from hwdag.search.answering import AnswerStream
 from hwdag.types import Retrieval, Usage
@@ -40,13 +40,15 @@ def ask(
     config: SearchConfig,
     max_new_tokens: int,
 ) -> Result:
-    """Fill in a blank result; an `HWDAGError` becomes part of it."""
+    """Fill in a blank result; an `HWDAGError` becomes part of it, but for `OutOfMemory`."""
     reset_peaks()
     try:
         if result.answered:
             filled = _answered(result, record, question, retriever, config, max_new_tokens)
         else:
             filled = _searched(result, record, question, retriever, config)
+    except OutOfMemory:
+        raise  # it tells about the machine, not the system
     except HWDAGError as error:
         filled = failed_result(result, record, question, error)
     return replace(filled, peak_memory_mb=peaks_mb())

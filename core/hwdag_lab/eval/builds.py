@@ -13,7 +13,7 @@ from typing import Any
 
 from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig
-from hwdag.errors import HWDAGError
+from hwdag.errors import HWDAGError, OutOfMemory
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.store.calls import CallCache
@@ -87,6 +87,8 @@ class Builder:
             if system.graph is None:
                 return self._plain(system, record)
             return self._graph(system, system.graph, record)
+        except OutOfMemory:
+            raise  # it tells about the machine, not the system
         except HWDAGError as error:
             return error
 

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass
 from operator import add
 from pathlib import Path
 
-from hwdag.errors import HWDAGError, InputError
+from hwdag.errors import HWDAGError, InputError, OutOfMemory
 from hwdag.lm.base import Reader
 from hwdag.text.prompts import choosing
 from hwdag.trace.bars import Reporter, as_reporter
@@ -75,8 +75,8 @@ def run(
 ) -> RunCounts:
     """Ask the questions that are left, and append the results to the records in `folder`.
 
-    An `HWDAGError` of a question or a build is a result with score 0. Anything else ends the run,
-    which may be started again.
+    An `HWDAGError` of a question or a build is a result with score 0. `OutOfMemory` and anything else
+    end the run, which may be started again.
 
     Args:
         records: all data; `plan` limits the number of questions.
@@ -186,6 +186,8 @@ class _Work:
         room = max([self.plan.max_new_tokens, *listed])
         try:
             retriever = self.builder.retriever(task.system, record)
+        except OutOfMemory:
+            raise
         except HWDAGError as error:
             return failed_result(blank, record, question, error)
         config = task.system.config(budget, record.dataset)
