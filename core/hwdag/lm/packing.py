@@ -224,14 +224,13 @@ def _mask(row: Row, seen: int, window: int | None, device: torch.device) -> Tens
     if (new == 1 or new == seen) and len(row.slots) < 2 and (window is None or seen <= window):
         return None  # the attention call's own
     cached = seen - new
-    keys = torch.tensor([*range(cached), *(cached + i for i in row.offsets)], device=device)
-    rows = keys[cached:].unsqueeze(1)
     visible = torch.ones(new, seen, dtype=torch.bool, device=device).tril(cached)
     for i, slot in enumerate(row.slots):
         start = row.slots[-1] + i * row.slot_tokens
         visible[start : start + row.slot_tokens, cached + slot : cached + start] = False
     if window is not None:
-        visible &= keys > rows - window
+        keys = torch.tensor([*range(cached), *(cached + i for i in row.offsets)], device=device)
+        visible &= keys > keys[cached:].unsqueeze(1) - window
     return visible[None, None]
 
 
