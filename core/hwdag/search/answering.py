@@ -10,18 +10,19 @@ from string import ascii_uppercase
 import numpy as np
 
 from hwdag.arrays import Floats
-from hwdag.config import ANSWERER_TOKENS, MAX_NEW_TOKENS
+from hwdag.config import ANSWERER_TOKENS, MAX_NEW_TOKENS, OVERVIEW_TOKENS
 from hwdag.errors import InputError
 from hwdag.lm.base import Writer
 from hwdag.search.answerer import WrittenAnswer
 from hwdag.search.context import Evidence
-from hwdag.search.found import is_answerable, is_short, judged
+from hwdag.search.found import bare, is_answerable, is_short, judged
 from hwdag.search.progress import Interruption
 from hwdag.search.units import Place, citations, units_of
 from hwdag.text.prompts import choosing
 from hwdag.types import Answer, Citation, TokenCount, Usage
 
 MAX_CITATIONS = 5
+LEAST_QUOTED, MOST_QUOTED = 4, 12  # sentences, where the reader is too small to sum up
 
 
 class AnswerStream:
@@ -32,7 +33,8 @@ class AnswerStream:
 
     Args:
         found: the evidence.
-        max_new_tokens: the longest answer; None is `MAX_NEW_TOKENS`, of an answerer `ANSWERER_TOKENS`.
+        max_new_tokens: the longest answer; None is `MAX_NEW_TOKENS`, about the whole `OVERVIEW_TOKENS`, of
+            an answerer `ANSWERER_TOKENS`.
         interruption: ends the answer before the next piece.
         answerer: who answers; None is the reader that found the evidence.
     """
@@ -47,9 +49,12 @@ class AnswerStream:
     ) -> None:
         self._found, self.retrieval = found, found.retrieval
         self._interruption = interruption or Interruption()
-        self._source: DecodedAnswer | WrittenAnswer
-        if answerer is None:
-            self._source = DecodedAnswer(found, max_new_tokens or MAX_NEW_TOKENS)
+        self._source: DecodedAnswer | QuotedAnswer | WrittenAnswer
+        if answerer is None and found.is_quoted:
+            self._source = QuotedAnswer(found)
+        elif answerer is None:
+            most = OVERVIEW_TOKENS if found.is_overview else MAX_NEW_TOKENS
+            self._source = DecodedAnswer(found, max_new_tokens or most)
         else:
             limit = max_new_tokens or ANSWERER_TOKENS
             self._source = WrittenAnswer(
@@ -81,7 +86,7 @@ class AnswerStream:
         since an answer stands in the cache then, and where an answerer answers, whose probabilities
         nobody knows.
         """
-        if not isinstance(self._source, DecodedAnswer):
+        if isinstance(self._source, WrittenAnswer):
             raise InputError("an answerer has no probabilities; leave the answerer out")
         if self._has_started:
             raise InputError(
@@ -115,7 +120,7 @@ class AnswerStream:
         """What was said, as it stands when it is complete."""
         source = self._source
         attended = () if self._interruption.stopped else source.cited()
-        most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None
+        most = None if isinstance(source, WrittenAnswer) else MAX_CITATIONS
         answer = Answer(
             source.text,
             tuple(one for one in attended[:most] if one.weight > 0),
@@ -207,3 +212,35 @@ class DecodedAnswer:
         best = sorted(shares.items(), key=lambda one: -one[1])
         of_total = ((place, share / total) for place, share in best)
         return citations(of_total, nodes, self._retrieval.sources)
+
+
+class QuotedAnswer:
+    """How the documents begin, word for word, where a reader is too small to sum them up."""
+
+    name: str | None = None
+    notes = ("the reader is too small to sum up: these sentences are how the documents begin",)
+    tokens: TokenCount | None = None
+    likelihood: float | None = None
+
+    def __init__(self, found: Evidence) -> None:
+        self._retrieval = found.retrieval
+        nodes = [step.node for step in found.retrieval.steps[:MOST_QUOTED]]
+        # steps begin with a sentence of each document
+        documents = len({node.document_id for node in nodes})
+        self._first = nodes[: max(LEAST_QUOTED, documents)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([self.text] if self.text else [])
+
+    @property
+    def text(self) -> str:
+        """The sentences, in a line each."""
+        return "\n".join(f"- {bare(node)}" for node in self._first)
+
+    def cited(self) -> tuple[Citation, ...]:
+        """The sentences, with equal shares."""
+        units = [
+            unit for i, node in enumerate(self._first) for unit in units_of(i, node, node.text)
+        ]
+        nodes = {place: unit.node.id for unit in units for place in unit.places}
+        return citations(((p, 1 / len(nodes)) for p in nodes), nodes, self._retrieval.sources)

@@ -42,6 +42,8 @@ class Evidence:
         says_yes: the reader's last word on whether it has enough; True where it was not asked.
         shown: ordinals of steps with their texts as they were read, in the order of the cache.
         spent: cost of the search outside of the session.
+        is_overview: the question is about the whole of the documents.
+        is_quoted: and the reader is too small to sum them up.
     """
 
     retrieval: Retrieval
@@ -49,6 +51,8 @@ class Evidence:
     says_yes: bool
     shown: Sequence[tuple[int, str]]
     spent: Usage = field(default_factory=Usage)
+    is_overview: bool = False
+    is_quoted: bool = False
 
 
 class Budget:

@@ -104,6 +104,23 @@ class Corpus:
         rows = np.concatenate([np.empty(0, np.intp), *tops])
         return rows if seen is None else rows[seen[rows]]
 
+    def in_turn(self, visible: Mask | None = None) -> tuple[Indices, int]:
+        """Leaves of all documents that are alive, or visible, and how many documents those are.
+
+        The first leaf of every document comes first, then the second of every one, and so on.
+        """
+        seen, found, owners = self.visible(visible), [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+        for start, segment in self._parts():
+            rows = np.flatnonzero(segment.levels == 1)
+            if seen is not None:
+                rows = rows[seen[start + rows]]
+            found.append(start + rows)
+            owners.append(start + np.searchsorted(segment.first, rows, side="right"))
+        leaves = np.concatenate(found)
+        _, first, of = np.unique(np.concatenate(owners), return_index=True, return_inverse=True)
+        turns = np.arange(len(leaves)) - first[of]
+        return leaves[np.argsort(turns, kind="stable")], len(first)
+
     @cached_property
     def points(self) -> Indices:
         """All nodes that are no leaves, ascending."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hwdag.arrays import Floats, Mask, Vectors
-from hwdag.config import MAX_NEW_TOKENS, Rules, SearchPlan
+from hwdag.config import MAX_NEW_TOKENS, OVERVIEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session
 from hwdag.search.context import (
@@ -26,6 +26,7 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.found import Nearness, answerability, fitted
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide, Navigator, Signals
+from hwdag.search.overview import asks_for_overview, beginnings
 from hwdag.search.progress import Interruption, ProgressControl
 from hwdag.search.rows import RowOrder, matching_rows
 from hwdag.search.select import select
@@ -74,47 +75,53 @@ def find(
     where a document is deleted that is about to be read.
     """
     question, plan, interruption = query.question, query.plan, query.interruption
+    vector = _vector(query)
+    is_overview = _is_overview(query, vector)
+    along = plan.reads_along and not is_overview
+    walks = plan.rules.has_points and not is_overview
+    prompts, room = query.prompts, query.max_new_tokens
+    if is_overview:
+        prompts, room = replace(prompts, answer=prompts.overview), max(room, OVERVIEW_TOKENS)
     progress = ProgressControl(plan.confidence, plan.patience, interruption)
-    session = query.reader.session(
-        question, prompts=query.prompts, heads=plan.heads, max_new_tokens=query.max_new_tokens
-    )
+    session = query.reader.session(question, prompts=prompts, heads=plan.heads, max_new_tokens=room)
     limit = min(plan.token_budget, session.room)
     counted = tokenizer is not None and tokenizer == query.reader.tokenizer
     budget = Budget(
         corpus,
         query.reader.count_lines,
         limit,
-        by_section=not plan.reads_along,
+        by_section=not along,
         counted=counted,
         points_share=plan.rules.points_share,
         keeps_points=plan.rules.keeps_points,
     )
     allowed = corpus.visible(allowed)
-    similarity = _similarity(corpus, query, allowed)
+    similarity = _similarity(corpus, query, vector, allowed)
     frontier = _frontier(corpus, query, similarity, budget, allowed, navigator)
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
-    along = plan.reads_along
     order = None if along else RowOrder(question, frontier, budget)
-    if plan.rules.has_points:
+    if walks:
         top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
         steps = walk(
             frontier, session, progress, budget, initial, on_step, reads_along=along, order=order
         )
     else:
-        steps = select(
-            frontier, budget, interruption, (lambda step: None) if along else on_step, order
-        )
+        initial = beginnings(corpus, budget, allowed) if is_overview else []
+        if initial:
+            frontier.close_points()
+        silent = (lambda step: None) if along else on_step
+        steps = select(frontier, budget, interruption, silent, order, initial)
         if along:
             steps, unread = read_until_enough(session, steps, progress, on_step)
     if along:
         kept = [i for i, step in enumerate(steps) if step.kept]
         shown = list(zip(kept, with_headings([steps[i].node for i in kept]), strict=True))
     elif query.for_answer:
-        steps, shown, unread = _read(session, query, steps)
-    notes = [_note(plan)]
+        steps, shown, unread = _read(session, query, steps, is_overview)
+    notes = [_note(plan, is_overview)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
     context = [step for step in steps if step.kept]
@@ -129,13 +136,29 @@ def find(
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
-        answerability=_answerability(query, context, similarity.first, allowed),
+        answerability=None
+        if is_overview and context
+        else _answerability(query, context, similarity.first, allowed),
     )
-    return Evidence(retrieval, session, progress.says_yes, shown)
+    return Evidence(
+        retrieval,
+        session,
+        progress.says_yes,
+        shown,
+        is_overview=is_overview,
+        is_quoted=is_overview and not query.reader.card.writes,
+    )
+
+
+def _is_overview(query: Query, vector: Vectors) -> bool:
+    """Whether the question is about the whole of the documents; the papers know no such questions."""
+    # why not with a history: what is to be summed up may be what was said before
+    is_paper, follows = query.plan.rules.is_paper, bool(query.history)
+    return not is_paper and not follows and asks_for_overview(query.embedder, vector)
 
 
 def _read(
-    session: Session, query: Query, steps: list[Step]
+    session: Session, query: Query, steps: list[Step], is_overview: bool
 ) -> tuple[list[Step], list[tuple[int, str]], list[Step]]:
     """Read what was selected, for an answer.
 
@@ -151,8 +174,10 @@ def _read(
     kept = [step for step in steps if step.kept]
     if query.history:
         near, others = on_topic(kept)
+    elif is_overview or query.reader.card.is_capable:
+        near, others = kept, []
     else:
-        near, others = kept if query.reader.card.is_capable else near_best(kept), []
+        near, others = near_best(kept), []
     near = matching_rows(query.question, near)
     read, shown = read_by_section(session, near, interrupted)
     unread = [step for step in near if step.position not in read] + others
@@ -163,11 +188,14 @@ def _read(
     return merged, [(at[position], text) for position, text in shown], unread
 
 
-def _similarity(corpus: Corpus, query: Query, allowed: Mask | None) -> Similarity:
-    question, vector = query.question, query.query_vector
-    vector = query.embedder.embed_query(question) if vector is None else np.asarray(vector)
+def _vector(query: Query) -> Vectors:
+    vector = query.query_vector
+    return query.embedder.embed_query(query.question) if vector is None else np.asarray(vector)
+
+
+def _similarity(corpus: Corpus, query: Query, vector: Vectors, allowed: Mask | None) -> Similarity:
     about = topic(corpus, query.history, allowed) if query.history else None
-    return Similarity(corpus, question, vector, query.plan.scoring, allowed, about)
+    return Similarity(corpus, query.question, vector, query.plan.scoring, allowed, about)
 
 
 def _answerability(
@@ -206,8 +234,10 @@ def _frontier(
     return Frontier.of(corpus, question, likeness, scoring, allowed, scale, guide)
 
 
-def _note(plan: SearchPlan) -> str:
+def _note(plan: SearchPlan, is_overview: bool) -> str:
     """Which method ran, in one sentence."""
+    if is_overview:
+        return f'method "{plan.rules.method}": the question is about the whole, so half of the budget is for how the documents begin'
     said = "the reader walked along edges of attention"
     if not plan.rules.has_points:
         said = "no model chose the nodes"

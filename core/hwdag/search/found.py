@@ -114,13 +114,13 @@ def is_answerable(retrieval: Retrieval) -> bool:
 def not_found(retrieval: Retrieval) -> str:
     """Return what is said where the evidence holds no answer, with the best of what was found."""
     said = NOT_FOUND.get(told_language(retrieval.question) or "en", NOT_FOUND["en"])
-    nearest = [_bare(step.node)[:LONGEST] for step in retrieval.best(NEAREST)]
+    nearest = [bare(step.node)[:LONGEST] for step in retrieval.best(NEAREST)]
     if not nearest:
         said = re.split("(?<=[.。])", said)[0]
     return "\n- ".join([said, *nearest])
 
 
-def _bare(node: Node) -> str:
+def bare(node: Node) -> str:
     """The text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
     text = node.text.lstrip("# ").removeprefix("- ").removeprefix("* ")
     first, _, rest = text.partition("\n")

@@ -7,6 +7,8 @@ before refers to it; a navigator then chooses among the best (`hwdag.search.navi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hwdag.search.context import FIRST_POSITION, Budget, choice
 from hwdag.search.frontier import Frontier
 from hwdag.search.progress import Interruption
@@ -20,15 +22,17 @@ def select(
     interruption: Interruption,
     on_step: OnStep,
     order: RowOrder | None = None,
+    initial: Sequence[int] = (),
 ) -> list[Step]:
     """Choose the best node, again and again, until the budget is used or nothing is left.
 
-    Of the rows of a table, the `order` says which comes first.
+    The `initial` nodes come first. Of the rows of a table, the `order` says which comes first.
     """
-    steps: list[Step] = []
-    while (
-        not interruption.reason and (index := frontier.best(budget.costs, budget.room)) is not None
-    ):
+    steps, waiting = list[Step](), list(initial)[::-1]
+    while not interruption.reason:
+        index = waiting.pop() if waiting else frontier.best(budget.costs, budget.room)
+        if index is None:
+            break
         index = order.first(index) if order else index
         steps.append(choice(frontier, budget, index, len(steps) + FIRST_POSITION))
         on_step(steps[-1])

@@ -85,6 +85,12 @@ Question: {question}
 Reply with the answer alone, in a few words, without an explanation.{language}"""
 """Chosen on training questions (`benchmarks/answer_prompts.py`)."""
 
+OVERVIEW = "Given the above information and question, answer the question in a few sentences."
+
+OVERVIEW_AGAIN = """
+Question: {question}
+Reply in two or three sentences, or in the form that the question asks for.{language}"""
+
 QUESTION_LANGUAGE = " Write it in the language of the question."
 
 CHOOSE = """
@@ -145,6 +151,7 @@ class SearchPrompts:
             empty where the opening asks it.
         answer: asks for the answer. In it and in the probe, {question} is the question again; in it,
             {language} asks for the language of a question that is not in English.
+        overview: takes the place of `answer` where the question is about the whole of the documents.
         second_turn: the answer is asked for in a second turn, after the reader's own "Yes" or "No",
             as in the papers; otherwise in the turn of the nodes.
         yes, no: spellings of the two replies to the probe.
@@ -153,6 +160,7 @@ class SearchPrompts:
     opening: str = SUFFICIENCY
     probe: str = ""
     answer: str = ANSWER
+    overview: str = OVERVIEW
     second_turn: bool = True
     yes: tuple[str, ...] = ("Yes", " Yes", "yes", " yes", "YES")
     no: tuple[str, ...] = ("No", " No", "no", " no", "NO")
@@ -183,7 +191,7 @@ class SearchPrompts:
         After the papers' first turn such a reader answers the second with "Yes" or "No" too
         (`benchmarks/answer_prompts.py`).
         """
-        return cls(ONE_TURN, ENOUGH, ANSWER_AGAIN, second_turn=False)
+        return cls(ONE_TURN, ENOUGH, ANSWER_AGAIN, OVERVIEW_AGAIN, second_turn=False)
 
     def ask(self, question: str) -> str:
         """Return the answer prompt for a question."""

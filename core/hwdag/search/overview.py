@@ -1,0 +1,74 @@
+"""Questions about the whole of the documents: "What is this about?", "Summarize the report." (ours).
+
+No sentence resembles such a question. So half of the budget is for how the documents begin, and the rest is
+searched as always. Whether a question is one is told from its embedding, by a logistic regression that
+`benchmarks/overviews.py` fits and reports. It holds for the default embedder, which knows English.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hwdag.arrays import Indices, Mask, Vectors
+from hwdag.embedding.base import Embedder
+from hwdag.search.context import Budget
+from hwdag.search.corpus import Corpus
+
+COEFFICIENTS = Path(__file__).with_suffix(".json")
+
+SHARE = 0.5
+"""Of the budget, for the beginnings."""
+
+MOST_BEGUN = 256
+"""Documents whose beginnings are looked at, of a larger collection evenly spaced ones."""
+
+
+def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:
+    """Whether a question with this embedding, (dimension,), is about the whole of the documents."""
+    is_known = getattr(embedder, "fingerprint", None) == fitted()["embedder"]
+    return is_known and logit_of(vector, fitted()) > 0
+
+
+def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:
+    """Log-odds by the model of an embedding, (dimension,)."""
+    return float(model["intercept"] + np.dot(model["weights"], vector / np.linalg.norm(vector)))
+
+
+def beginnings(corpus: Corpus, budget: Budget, allowed: Mask | None) -> list[int]:
+    """The first leaf of every document, then the second of every one, and so on, for `SHARE` of the budget.
+
+    Where not even the first ones fit, those of evenly spaced documents.
+    """
+    room = int(SHARE * budget.room)
+    leaves, documents = corpus.in_turn(allowed)
+    firsts = _spaced(leaves[:documents], MOST_BEGUN)
+    fit = room // int(np.median(budget.costs(firsts.tolist()) or 1))
+    if documents > min(fit, MOST_BEGUN):
+        leaves = _spaced(firsts, max(1, fit))
+    chosen = list[int]()
+    for index in leaves[: max(documents, room)].tolist():  # every leaf takes a token
+        [cost] = budget.costs([index])
+        if cost <= room:  # a leaf may be a long line of a log
+            chosen.append(index)
+            room -= cost
+    return chosen
+
+
+def _spaced(indices: Indices, most: int) -> Indices:
+    """At most so many of these, evenly spaced."""
+    if len(indices) <= most:
+        return indices
+    return indices[np.linspace(0, len(indices) - 1, most).round().astype(np.intp)]
+
+
+@cache
+def fitted() -> Mapping[str, Any]:
+    """What `benchmarks/overviews.py` fitted, and the embedder that it was fitted for."""
+    found: dict[str, Any] = json.loads(COEFFICIENTS.read_text("utf-8"))
+    return found | {"weights": np.array(found["weights"])}

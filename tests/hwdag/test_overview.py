@@ -1,0 +1,207 @@
+"""Questions about the whole of the documents: how they are told, what is read, and what is said."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from test_corpus import CHOICES, SEEDS, addresses, history
+
+from hwdag import Document, HWDAGIndex, Scope, SearchConfig
+from hwdag.embedding.default import default_embedder
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.search import find as finding
+from hwdag.search.answering import LEAST_QUOTED, MOST_QUOTED
+from hwdag.search.overview import SHARE, asks_for_overview
+from hwdag.text.prompts import OVERVIEW, SearchPrompts
+from hwdag_lab.scripted import ScriptedLM
+
+TEST = Path(__file__).parents[2] / "benchmarks" / "overviews" / "test.jsonl"
+WHOLE = "Summarize everything."
+SENTENCES = (
+    "The {0} was built by Ada in the year 1871. It has {1} wheels, a yard and a large white door. "
+    "Nobody has lived there since the flood of 1902. Its roof is red, and many birds nest under it."
+)
+FIRST = "The mill{} was built by Ada in the year 1871."
+
+
+def documents(count, sentences=SENTENCES):
+    return [Document(f"d{i}", sentences.format(f"mill{i}", i)) for i in range(count)]
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """One question is about the whole, whatever the embedder."""
+    whole = HashingEmbedder().embed_query(WHOLE)
+    monkeypatch.setattr(
+        finding, "asks_for_overview", lambda embedder, vector: np.array_equal(vector, whole)
+    )
+
+
+def index(docs, **options):
+    models = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "method": "evidence"}
+    return HWDAGIndex.from_documents(docs, **models | options)
+
+
+@given(SEEDS, CHOICES)
+def test_leaves_come_in_turn(seed, choices):
+    for _, corpus in history(seed, choices):
+        allowed = np.array([i % 3 > 0 for i in range(len(corpus))])
+        for visible in (None, allowed):
+            seen = corpus.visible(visible)
+            by_document: dict[str, list[int]] = {}
+            for i in range(len(corpus)) if seen is None else np.flatnonzero(seen).tolist():
+                [node] = corpus.fetch([i])
+                if node.level == 1:
+                    by_document.setdefault(node.document_id, []).append(i)
+            longest = max(map(len, by_document.values()), default=0)
+            expected = [
+                leaves[turn]
+                for turn in range(longest)
+                for leaves in by_document.values()
+                if turn < len(leaves)
+            ]
+            found, count = corpus.in_turn(visible)
+            assert addresses(corpus, found) == addresses(corpus, expected)
+            assert count == len(by_document)
+
+
+@pytest.mark.parametrize("reader", [ScriptedLM(), ScriptedLM(writes=True)])
+def test_documents_begin_in_turn_within_their_share(told, reader):
+    with index(documents(3), reader=reader) as made:
+        found = made.search(WHOLE, config=SearchConfig(token_budget=120))
+    texts = [step.node.text for step in found.steps]
+    assert texts[:4] == [
+        *map(FIRST.format, range(3)),
+        "It has 0 wheels, a yard and a large white door.",
+    ]
+    begun = reader.count_lines(texts[:4])
+    assert sum(begun) <= SHARE * 120
+    assert len({step.node.id for step in found.steps}) == len(texts)
+    assert found.context_tokens <= 120
+    assert "half of the budget" in found.notes[0]
+
+
+def test_of_many_documents_evenly_spaced_ones_are_begun(told):
+    with index(documents(40)) as made:
+        steps = made.search(WHOLE, config=SearchConfig(token_budget=80)).steps
+    # half of the budget is for three sentences of 13 tokens
+    assert [step.node.document_id for step in steps[:3]] == ["d0", "d20", "d39"]
+
+
+def test_a_first_leaf_that_is_too_long_is_left_out(told):
+    docs = [Document("log", "word " * 200), *documents(2)]
+    with index(docs) as made:
+        steps = made.search(WHOLE, config=SearchConfig(token_budget=90)).steps
+    assert [step.node.document_id for step in steps[:2]] == ["d0", "d1"]
+
+
+def test_only_documents_in_scope_are_begun(told):
+    with index(documents(3)) as made:
+        steps = made.search(WHOLE, scope=Scope(document_ids={"d1"})).steps
+    assert {step.node.document_id for step in steps} == {"d1"}
+    assert steps[0].node.text == FIRST.format(1)
+
+
+def test_a_reader_that_writes_is_asked_for_sentences(told, monkeypatch):
+    asked, session = [], ScriptedLM.session
+
+    def noting(self, question, *, prompts, heads, max_new_tokens):
+        asked.append((question, prompts.answer, max_new_tokens))
+        return session(self, question, prompts=prompts, heads=heads, max_new_tokens=max_new_tokens)
+
+    monkeypatch.setattr(ScriptedLM, "session", noting)
+    with index(documents(2), reader=ScriptedLM(writes=True)) as made:
+        answer = made.answer(WHOLE)
+        made.answer("Who built mill1?")
+    (_, overview, longest), (_, plain, usual) = asked
+    assert (overview, plain) == (SearchPrompts().overview, SearchPrompts().answer)
+    assert overview == OVERVIEW
+    assert longest > usual
+    assert answer.found is answer.confidence is None
+    assert answer.text == answer.reply != ""
+    assert answer.citations
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 30])
+def test_a_smaller_reader_quotes_how_the_documents_begin(told, count):
+    docs = documents(count)
+    with index(docs) as made:
+        answer = made.answer(WHOLE)
+        pieces = "".join(made.stream(WHOLE))
+        chances = made.stream(WHOLE).choose(["mills", "ships"])
+    lines = answer.text.splitlines()
+    assert lines[0] == f"- {FIRST.format(0)}"
+    assert len(lines) == max(LEAST_QUOTED, min(count, MOST_QUOTED))
+    assert pieces == answer.text
+    sources = {document.id: document.text for document in docs}
+    for citation in answer.citations:
+        assert sources[citation.document_id][citation.span.start : citation.span.end] in answer.text
+    assert sum(citation.weight for citation in answer.attended) == pytest.approx(1)
+    assert "too small" in answer.notes[0]
+    assert chances.sum() == pytest.approx(1)
+
+
+def test_an_answerer_is_given_the_beginnings(told):
+    prompts = []
+
+    def answerer(prompt):
+        prompts.append(prompt)
+        return "Mills [1]."
+
+    with index(documents(3)) as made:
+        answer = made.answer(WHOLE, answerer=answerer)
+    assert answer.text == "Mills [1]."
+    assert answer.citations[0].text == FIRST.format(0)
+    assert FIRST.format(2) in prompts[0]
+
+
+@pytest.mark.parametrize("method", ["garlic", "pecan"])
+def test_the_papers_know_no_such_questions(told, method):
+    reader = ScriptedLM(writes=True)
+    with index(documents(2), reader=reader, method=method) as made:
+        assert "half of the budget" not in made.search(WHOLE).notes[0]
+
+
+def test_a_graph_is_not_walked_and_no_point_is_read(told):
+    with index(documents(3), reader=ScriptedLM(writes=True), method="hwdag") as made:
+        assert any(graph.height > 1 for graph in made.graphs.values())
+        found = made.search(WHOLE)
+        walked = made.search("Who built mill1?")
+    assert {step.node.level for step in found.steps} == {1}
+    assert "edges" in walked.notes[0]
+
+
+def test_what_follows_other_questions_is_searched_for(told):
+    with index(documents(2)) as made:
+        answer = made.answer(WHOLE, history=[("Who built mill1?", "Ada")])
+    assert "half of the budget" not in answer.retrieval.notes[0]
+
+
+@cache
+def embedded(question):
+    return default_embedder().embed_query(question)
+
+
+@pytest.mark.model
+def test_what_the_test_questions_ask_for_is_told():
+    """As `benchmarks/overviews.py` reports it."""
+    rows = [json.loads(line) for line in TEST.read_text("utf-8").splitlines()]
+    told = {kind: [] for kind in ("overview", "specific")}
+    for row in rows:
+        question = row["question"]
+        told[row["kind"]].append(asks_for_overview(default_embedder(), embedded(question)))
+    assert np.mean(told["overview"]) > 0.9
+    assert np.mean(told["specific"]) < 0.02
+
+
+def test_another_embedder_or_language_tells_none():
+    vector = embedded("What is this document about?")
+    assert asks_for_overview(default_embedder(), vector)
+    assert not asks_for_overview(HashingEmbedder(384), vector)
+    german = embedded("Worum geht es in diesem Dokument?")
+    assert not asks_for_overview(default_embedder(), german)
