@@ -14,6 +14,7 @@ from test_corpus import CHOICES, SEEDS, addresses, history
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.errors import InputError
 from hwdag.search import find as finding
 from hwdag.search.answering import LEAST_QUOTED, MOST_QUOTED
 from hwdag.search.overview import SHARE, asks_for_overview
@@ -176,10 +177,24 @@ def test_a_graph_is_not_walked_and_no_point_is_read(told):
     assert "edges" in walked.notes[0]
 
 
-def test_what_follows_other_questions_is_searched_for(told):
+@pytest.mark.parametrize(
+    ("question", "is_whole"), [("Sum it up.", False), ("Sum the report up.", True)]
+)
+def test_what_follows_other_questions_must_name_the_documents(monkeypatch, question, is_whole):
+    monkeypatch.setattr(finding, "asks_for_overview", lambda embedder, vector: True)
     with index(documents(2)) as made:
-        answer = made.answer(WHOLE, history=[("Who built mill1?", "Ada")])
-    assert "half of the budget" not in answer.retrieval.notes[0]
+        plain = made.search(question)
+        found = made.search(question, history=[("Who built mill1?", "Ada")])
+    assert ("half of the budget" in found.notes[0]) == is_whole
+    if is_whole:
+        assert [step.node for step in found.steps] == [step.node for step in plain.steps]
+
+
+def test_an_embedding_of_another_length_is_the_error_that_it_always_was():
+    with HWDAGIndex.from_documents(documents(1), method="evidence") as made:
+        with pytest.raises(InputError):
+            made.search("What is this about?", query_vector=[0.5] * 3)
+        assert made.search("What is this about?", query_vector=[0.0] * 384).steps
 
 
 @cache

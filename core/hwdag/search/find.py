@@ -10,7 +10,7 @@ import numpy as np
 from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import MAX_NEW_TOKENS, OVERVIEW_TOKENS, Rules, SearchPlan
 from hwdag.embedding.base import Embedder
-from hwdag.lm.base import Reader, Session
+from hwdag.lm.base import Reader, Session, WalkSession
 from hwdag.search.context import (
     FIRST_POSITION,
     Budget,
@@ -26,7 +26,7 @@ from hwdag.search.corpus import Corpus
 from hwdag.search.found import Nearness, answerability, fitted
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide, Navigator, Signals
-from hwdag.search.overview import asks_for_overview, beginnings
+from hwdag.search.overview import asks_for_overview, beginnings, names_documents
 from hwdag.search.progress import Interruption, ProgressControl
 from hwdag.search.rows import RowOrder, matching_rows
 from hwdag.search.select import select
@@ -75,15 +75,14 @@ def find(
     where a document is deleted that is about to be read.
     """
     question, plan, interruption = query.question, query.plan, query.interruption
+    allowed = corpus.visible(allowed)
     vector = _vector(query)
-    is_overview = _is_overview(query, vector)
+    if is_overview := _is_overview(query, vector):
+        query = replace(query, history=())
+    similarity = _similarity(corpus, query, vector, allowed)
     along = plan.reads_along and not is_overview
-    walks = plan.rules.has_points and not is_overview
-    prompts, room = query.prompts, query.max_new_tokens
-    if is_overview:
-        prompts, room = replace(prompts, answer=prompts.overview), max(room, OVERVIEW_TOKENS)
     progress = ProgressControl(plan.confidence, plan.patience, interruption)
-    session = query.reader.session(question, prompts=prompts, heads=plan.heads, max_new_tokens=room)
+    session = _session(query, is_overview)
     limit = min(plan.token_budget, session.room)
     counted = tokenizer is not None and tokenizer == query.reader.tokenizer
     budget = Budget(
@@ -95,23 +94,22 @@ def find(
         points_share=plan.rules.points_share,
         keeps_points=plan.rules.keeps_points,
     )
-    allowed = corpus.visible(allowed)
-    similarity = _similarity(corpus, query, vector, allowed)
     frontier = _frontier(corpus, query, similarity, budget, allowed, navigator)
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
     order = None if along else RowOrder(question, frontier, budget)
-    if walks:
+    if plan.rules.has_points and not is_overview:
         top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
         steps = walk(
             frontier, session, progress, budget, initial, on_step, reads_along=along, order=order
         )
     else:
-        initial = beginnings(corpus, budget, allowed) if is_overview else []
-        if initial:
+        initial = list[int]()
+        if is_overview:
             frontier.close_points()
+            initial = beginnings(corpus, budget, allowed)
         silent = (lambda step: None) if along else on_step
         steps = select(frontier, budget, interruption, silent, order, initial)
         if along:
@@ -136,25 +134,30 @@ def find(
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
-        answerability=None
-        if is_overview and context
-        else _answerability(query, context, similarity.first, allowed),
+        answerability=_answerability(query, context, similarity.first, allowed, is_overview),
     )
+    is_quoted = is_overview and not query.reader.card.writes
     return Evidence(
-        retrieval,
-        session,
-        progress.says_yes,
-        shown,
-        is_overview=is_overview,
-        is_quoted=is_overview and not query.reader.card.writes,
+        retrieval, session, progress.says_yes, shown, is_overview=is_overview, is_quoted=is_quoted
+    )
+
+
+def _session(query: Query, is_overview: bool) -> WalkSession:
+    """An empty cache for the question."""
+    prompts, longest = query.prompts, query.max_new_tokens
+    if is_overview:
+        prompts, longest = replace(prompts, answer=prompts.overview), max(longest, OVERVIEW_TOKENS)
+    return query.reader.session(
+        query.question, prompts=prompts, heads=query.plan.heads, max_new_tokens=longest
     )
 
 
 def _is_overview(query: Query, vector: Vectors) -> bool:
     """Whether the question is about the whole of the documents; the papers know no such questions."""
-    # why not with a history: what is to be summed up may be what was said before
-    is_paper, follows = query.plan.rules.is_paper, bool(query.history)
-    return not is_paper and not follows and asks_for_overview(query.embedder, vector)
+    # why: "Sum it up" may be about what was said before
+    is_unclear = bool(query.history) and not names_documents(query.question)
+    is_paper = query.plan.rules.is_paper
+    return not is_paper and not is_unclear and asks_for_overview(query.embedder, vector)
 
 
 def _read(
@@ -199,14 +202,18 @@ def _similarity(corpus: Corpus, query: Query, vector: Vectors, allowed: Mask | N
 
 
 def _answerability(
-    query: Query, steps: Sequence[Step], cosines: Floats, allowed: Mask | None
+    query: Query,
+    steps: Sequence[Step],
+    cosines: Floats,
+    allowed: Mask | None,
+    is_overview: bool,
 ) -> float | None:
-    """Probability that the steps hold an answer; None where it was not fitted."""
+    """Probability that the steps hold an answer; None where it was not fitted, or they always do."""
     if not steps:  # a reader would make an answer up
         return None if query.interruption.stopped else 0.0
     fits = getattr(query.embedder, "fingerprint", None) == fitted()["embedder"]
     # why not with a history: a question that refers to others does not name what it is about
-    if query.plan.rules.is_paper or query.history or not fits:
+    if query.plan.rules.is_paper or query.history or not fits or is_overview:
         return None
     is_default = query.reader.name == fitted()["reader"]
     p_yes = next((s.p_yes for s in reversed(steps) if s.p_yes is not None), None)

@@ -19,8 +19,15 @@ from hwdag.arrays import Indices, Mask, Vectors
 from hwdag.embedding.base import Embedder
 from hwdag.search.context import Budget
 from hwdag.search.corpus import Corpus
+from hwdag.text.words import words
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")
+
+_DOCUMENTS = """
+all article articles book books contract document documents everything file files meeting notes page pages
+paper papers pdf pdfs report reports story text texts transcript
+"""
+DOCUMENTS = frozenset(_DOCUMENTS.split())
 
 SHARE = 0.5
 """Of the budget, for the beginnings."""
@@ -32,7 +39,13 @@ MOST_BEGUN = 256
 def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:
     """Whether a question with this embedding, (dimension,), is about the whole of the documents."""
     is_known = getattr(embedder, "fingerprint", None) == fitted()["embedder"]
-    return is_known and logit_of(vector, fitted()) > 0
+    is_usual = vector.shape == fitted()["weights"].shape and bool(vector.any())
+    return is_known and is_usual and logit_of(vector, fitted()) > 0
+
+
+def names_documents(question: str) -> bool:
+    """Whether a question names what the documents are: a text, a report, the files, everything."""
+    return not DOCUMENTS.isdisjoint(words(question))
 
 
 def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:
@@ -52,8 +65,8 @@ def beginnings(corpus: Corpus, budget: Budget, allowed: Mask | None) -> list[int
     if documents > min(fit, MOST_BEGUN):
         leaves = _spaced(firsts, max(1, fit))
     chosen = list[int]()
-    for index in leaves[: max(documents, room)].tolist():  # every leaf takes a token
-        [cost] = budget.costs([index])
+    candidates = leaves[:room].tolist()  # every leaf takes a token
+    for index, cost in zip(candidates, budget.costs(candidates), strict=True):
         if cost <= room:  # a leaf may be a long line of a log
             chosen.append(index)
             room -= cost

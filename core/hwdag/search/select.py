@@ -28,12 +28,14 @@ def select(
 
     The `initial` nodes come first. Of the rows of a table, the `order` says which comes first.
     """
-    steps, waiting = list[Step](), list(initial)[::-1]
+    steps = list[Step]()
     while not interruption.reason:
-        index = waiting.pop() if waiting else frontier.best(budget.costs, budget.room)
-        if index is None:
+        if len(steps) < len(initial):
+            index = initial[len(steps)]
+        elif (best := frontier.best(budget.costs, budget.room)) is not None:
+            index = order.first(best) if order else best
+        else:
             break
-        index = order.first(index) if order else index
         steps.append(choice(frontier, budget, index, len(steps) + FIRST_POSITION))
         on_step(steps[-1])
     return steps
