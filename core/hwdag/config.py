@@ -24,7 +24,7 @@ PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musiqu
 
 REPLY_TOKENS = 128  # the longest reply of the LLM wrappers in the faces
 MAX_NEW_TOKENS = 64  # the longest answer of a reader, unless the call says otherwise
-OVERVIEW_TOKENS = 160  # the same, to a question about the whole of the documents
+OVERVIEW_TOKENS = 200  # the same, to a question about the whole of the documents
 ANSWERER_TOKENS = 1024  # that of an answerer, which may think before it answers
 TOKEN_BUDGET = 512  # of evidence: readers of up to 1.5 billion weights answer no better from more
 ANSWERER_BUDGET = 2048  # that of an answerer, which is taken to be a larger model

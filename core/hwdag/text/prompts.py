@@ -85,11 +85,13 @@ Question: {question}
 Reply with the answer alone, in a few words, without an explanation.{language}"""
 """Chosen on training questions (`benchmarks/answer_prompts.py`)."""
 
-OVERVIEW = "Given the above information and question, answer the question in a few sentences."
+OVERVIEW = """\
+Given the above information and question, answer the question in at most three short sentences, unless the \
+question asks for another form."""
 
 OVERVIEW_AGAIN = """
 Question: {question}
-Reply in two or three sentences, or in the form that the question asks for.{language}"""
+Reply in at most three short sentences, unless the question asks for another form.{language}"""
 
 QUESTION_LANGUAGE = " Write it in the language of the question."
 
