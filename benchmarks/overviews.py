@@ -23,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.default import default_embedder
+from hwdag.embedding.hashing import unit_rows
 from hwdag.search.overview import COEFFICIENTS, fitted, logit_of
 from hwdag_lab.eval.statistics import bootstrap
 
@@ -87,8 +88,7 @@ def told(questions: list[str]) -> list[float]:
 
 def embedded(questions: Iterable[str]) -> Vectors:
     """Embeddings of length 1, (questions, dimension)."""
-    vectors = np.stack([default_embedder().embed_query(question) for question in questions])
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit_rows(np.stack(list(map(default_embedder().embed_query, questions))))
 
 
 def read(name: str) -> list[tuple[str, str]]:

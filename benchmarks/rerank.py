@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-import bm25s
 import numpy as np
 
 from hwdag.arrays import Floats
@@ -28,6 +27,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.words import content_words
 from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, read_examples
+from hwdag_lab.methods.bm25 import BM25Config, BM25Index
 
 CUTS = (2, 5)
 BASE = "minilm"
@@ -86,10 +86,8 @@ def ranked(lm: HuggingFaceLM, example: Example) -> dict[str, object]:
 
 
 def _bm25(example: Example) -> Floats:
-    index = bm25s.BM25(method="lucene", dtype="float64")
-    index.index([content_words(text) for text in example.passages], show_progress=False)
-    scores: Floats = index.get_scores(content_words(example.question))
-    return scores
+    index = BM25Index.of(list(map(content_words, example.passages)), BM25Config())
+    return index.scores(content_words(example.question))
 
 
 def _share(scores: Floats) -> Floats:
