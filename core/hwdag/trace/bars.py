@@ -14,6 +14,9 @@ from hwdag.errors import InputError
 BYTES = "B"
 """The unit of stages that are counted in characters, or bytes; bars shorten their numbers."""
 
+SECONDS, LOGGED_SECONDS = 0.1, 30.0
+"""Between two states of a bar: that somebody watches, and in a log, where each is a new line."""
+
 Advance = Callable[..., object]  # call it after each piece of work, or with a number of pieces
 
 
@@ -56,6 +59,7 @@ class Bars:
                 file=stream,
                 leave=False,
                 dynamic_ncols=True,
+                mininterval=SECONDS if is_watched(stream) else LOGGED_SECONDS,
             ) as bar,
         ):
             yield bar.update
@@ -77,6 +81,11 @@ class Bars:
                 yield self._stream
         finally:
             self._stream = None
+
+
+def is_watched(stream: TextIO) -> bool:
+    """Whether a stream goes to a terminal, or to a notebook, which draws bars of its own."""
+    return stream.isatty() or "ipykernel" in sys.modules
 
 
 @dataclass(frozen=True, slots=True)
