@@ -17,8 +17,8 @@ from hwdag.cli.main import main
 from hwdag.cli.terminal import Visible, print_styled
 from hwdag.config import SearchConfig
 from hwdag.quiet import without_bars
-from hwdag.trace.bars import Bars
 from hwdag.trace import render
+from hwdag.trace.bars import Bars
 
 NOWHERE = ["--reader", "/nowhere/nothing", "--dtype", "float32"]
 """A reader that cannot be loaded, and is loaded as soon as it is asked for."""
