@@ -20,6 +20,7 @@ from hwdag.arrays import Floats
 from hwdag.config import HeadList
 from hwdag.errors import ContextTooSmall, InputError, ModelError, ReaderRequired
 from hwdag.lm.attention import Capture, ColumnRequest, Request
+from hwdag.lm.caches import croppable_cache
 from hwdag.lm.default import as_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range
@@ -201,17 +202,19 @@ def _less_null(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Return attention to each token before the question, (tokens,), and the ranges of the passages.
 
-    The passages stay in the KV cache, so the null question costs only its own tokens.
+    The passages stay in the KV cache, so the null question costs only its own tokens; a hybrid reads
+    them twice.
     """
-    pairs, cache, attention = lm.pairs_of("auto"), DynamicCache(), []  # no config, see KVSession
+    pairs, cache, attention = lm.pairs_of("auto"), croppable_cache(lm.model.config), []
     for text in (question, NULL_QUESTION):
         prompt = RankingPrompt.of(lm, text, passages)
         prompt.check(lm)
-        known, tail = cache.get_seq_length(), int(prompt.parts[0, 0])
+        known, tail = cache.get_seq_length() if cache is not None else 0, int(prompt.parts[0, 0])
         asked = ColumnRequest([(tail - known, len(prompt.ids) - known)])
         mean = read(lm, prompt.ids[known:], asked, pairs, cache).mean(0)
         attention.append(mean[0, :tail].double().cpu().numpy())
-        cache.crop(tail - len(prompt.ids))
+        if cache is not None:
+            cache.crop(tail - len(prompt.ids))
     return attention[0] - attention[1], prompt.passages
 
 

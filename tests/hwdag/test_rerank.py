@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from planted import PLANTED, planted
-from tiny import FAMILIES, model, tokenizer
+from tiny import FAMILIES, HYBRIDS, model, tokenizer
 
 from hwdag.errors import ContextTooSmall, InputError, ModelError, ReaderRequired
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -27,7 +27,8 @@ def captured(lm, passages, question=QUESTION):
 
 
 @pytest.mark.parametrize(
-    ("family", "heads"), [*((family, None) for family in FAMILIES), ("gemma2", ((1, 3), (0, 2)))]
+    ("family", "heads"),
+    [*((family, None) for family in (*FAMILIES, *HYBRIDS)), ("gemma2", ((1, 3), (0, 2)))],
 )
 def test_the_scores_are_those_of_a_capture_of_every_head(family, heads):
     lm = HuggingFaceLM(model(family), tokenizer(), heads=heads)

@@ -144,8 +144,9 @@ def test_the_coarse_stage_equals_brute_force():
     assert [s.similarity for s in retrieval.steps] == pytest.approx(expected, abs=1e-5)
 
 
-def test_contrastive_scores_equal_two_full_forwards():
-    lm = tiny_lm()
+@pytest.mark.parametrize("family", ["llama", "lfm2"])
+def test_contrastive_scores_equal_two_full_forwards(family):
+    lm = tiny_lm(family)
     compressor = Compressor(scoring_of(lm), QUESTION, lm.count_tokens, 25)
     before = "The lazy dog sleeps. It is quick."
     pieces = compressor.compress(before, 20, 8)

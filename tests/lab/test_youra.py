@@ -60,7 +60,8 @@ def attention_matrix(lm, ids, heads):
     with torch.no_grad():
         attentions = lm.model(torch.tensor([ids]), output_attentions=True).attentions
     lm.model.set_attn_implementation(before)
-    every = torch.stack(attentions)[:, 0]  # (layers, heads, tokens, tokens)
+    # (layers with attention, heads, tokens, tokens)
+    every = torch.stack([matrix for matrix in attentions if matrix is not None])[:, 0]
     if heads == "last":
         every = every[-1:]
     picked = every.flatten(0, 1) if heads in ("all", "last") else [every[pair] for pair in heads]
@@ -104,8 +105,10 @@ CONFIGS = [
         *((family, CONFIGS[0], LARGE) for family in FAMILIES),
         *(("gemma2", config, LARGE) for config in CONFIGS[1:]),
         ("gemma2", CONFIGS[0], NONE),
+        ("lfm2", CONFIGS[0], LARGE),
+        ("lfm2", CONFIGS[2], LARGE),
     ],
-    ids=[*FAMILIES, "pairs", "last", "anew"],
+    ids=[*FAMILIES, "pairs", "last", "anew", "hybrid", "hybrid, last"],
 )
 def test_scores_equal_the_dense_equations(family, memory, config):
     lm = tiny_lm(family)

@@ -28,6 +28,11 @@ def new_cache(config: PreTrainedConfig) -> DynamicCache:
     return cache
 
 
+def croppable_cache(config: PreTrainedConfig) -> DynamicCache | None:
+    """Make an empty cache that `crop` brings back; None for a hybrid, which is read anew instead."""
+    return None if is_hybrid(config) else DynamicCache()
+
+
 class Checkpoint:
     """A moment of a cache, to come back to; does not change the cache."""
 

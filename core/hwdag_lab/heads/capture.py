@@ -13,11 +13,11 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import DynamicCache
 
 from hwdag.checks import one_of
 from hwdag.config import HeadList, Heads, SearchConfig
-from hwdag.lm.attention import Capture, ColumnRequest, SpanRequest
+from hwdag.lm.attention import Capture, ColumnRequest, SpanRequest, attention_layers
+from hwdag.lm.caches import croppable_cache
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Range
 from hwdag.rerank import NULL_QUESTION, RankingPrompt, append, check_texts, read
@@ -99,9 +99,9 @@ def capture_ranking(
 
 
 def every_head(lm: HuggingFaceLM) -> HeadList:
-    """All (layer, head) pairs of a model, layer by layer."""
-    shape = lm.engine.shape
-    return tuple((layer, head) for layer in range(shape.layers) for head in range(shape.heads))
+    """All (layer, head) pairs of a model, layer by layer; linear-attention layers have none."""
+    layers = attention_layers(lm.model.config)
+    return tuple((layer, head) for layer in layers for head in range(lm.engine.shape.heads))
 
 
 def ranking_tokens(
@@ -129,17 +129,18 @@ def prompt_of(
 def _last(
     lm: HuggingFaceLM, prompts: Sequence[RankingPrompt], pairs: HeadList | None, every: HeadList
 ) -> list[NDArray[np.float32]]:
-    """Read the passages once, and every question after them on the same cache."""
-    cache = DynamicCache()  # no config, see KVSession
+    """Read the passages once, and every question after them on the same cache; a hybrid reads all anew."""
+    cache = croppable_cache(lm.model.config)
     found = []
     for prompt in prompts:
-        known, tail = cache.get_seq_length(), int(prompt.parts[0, 0])
+        known, tail = cache.get_seq_length() if cache is not None else 0, int(prompt.parts[0, 0])
         asked = ColumnRequest(_filled(prompt.parts - known))
         captured = _stacked(read(lm, prompt.ids[known:], asked, pairs, cache), every)
         # (heads, filled parts, seen) -> (filled parts, heads, tokens)
         tokens = captured[:, :, _tokens(prompt)].transpose(1, 0, 2)
         found.append(_scattered(tokens, prompt.parts))
-        cache.crop(tail - len(prompt.ids))
+        if cache is not None:
+            cache.crop(tail - len(prompt.ids))
     return found
 
 

@@ -18,6 +18,8 @@ from transformers import DynamicCache
 
 from hwdag.arrays import Floats
 from hwdag.errors import ContextTooSmall
+from hwdag.lm.attention import is_hybrid
+from hwdag.lm.caches import new_cache
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.session import logprobs
 from hwdag.lm.tokens import Codec
@@ -130,7 +132,7 @@ class TextStream:
             prefix  # never empty; the last token is not cached, because it predicts the next
         )
         self._prefix = len(prefix)
-        self._cache = DynamicCache()  # no config, see KVSession
+        self._cache = new_cache(self._lm.model.config)
 
     @property
     def room(self) -> int:
@@ -165,8 +167,12 @@ class TextStream:
             self._crop(min(self._prefix, len(self._known) - 1))
 
     def _crop(self, length: int) -> None:
-        """Crop the cache to `length` tokens."""
-        if (surplus := self._cache.get_seq_length() - length) > 0:
+        """Crop the cache to `length` tokens; a hybrid's is emptied, since its states cannot be taken back."""
+        if (surplus := self._cache.get_seq_length() - length) <= 0:
+            return
+        if is_hybrid(self._lm.model.config):
+            self._cache = new_cache(self._lm.model.config)
+        else:
             self._cache.crop(-surplus)
 
 

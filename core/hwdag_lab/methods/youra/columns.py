@@ -23,7 +23,8 @@ from transformers import DynamicCache
 from hwdag.arrays import Vectors
 from hwdag.config import HeadList, Heads
 from hwdag.errors import ContextTooSmall, QuestionTooLong
-from hwdag.lm.attention import ColumnRequest
+from hwdag.lm.attention import ColumnRequest, attention_layers
+from hwdag.lm.caches import croppable_cache
 from hwdag.lm.tokens import Codec
 from hwdag.types import Span, Usage
 from hwdag_lab.methods.longllmlingua.likelihood import BLANK_LINE, tokens_with_spans
@@ -115,7 +116,7 @@ class ModelColumns:
                 f"a window takes {len(row)} tokens, the context of {self._lm.name} holds "
                 f"{self._lm.context_tokens}; lower window_tokens"
             )
-        cache = DynamicCache() if self.caches.limit else None  # no config, see KVSession
+        cache = self._empty()
         means, cost = self._means(row, 0, cache)
         self._lm.engine.charge(cost)
         self.caches.put(ids, cache)
@@ -137,8 +138,8 @@ class ModelColumns:
         cache = self.caches.get(ids)
         known = 0 if cache is None else length
         row = [*self._before, *ids.tolist(), *asked][known:]
-        if cache is None and self.caches.limit:
-            cache = DynamicCache()
+        if cache is None:
+            cache = self._empty()
         means, cost = self._means(row, len(row) - len(asked), cache)
         if cache is not None and not known:
             cache.crop(-len(asked))
@@ -148,6 +149,10 @@ class ModelColumns:
     def forget(self, ids: Ids) -> None:
         """Drop a context's cache."""
         self.caches.drop(ids)
+
+    def _empty(self) -> DynamicCache | None:
+        """A cache, unless none is kept; a hybrid reads every context anew."""
+        return croppable_cache(self._lm.model.config) if self.caches.limit else None
 
     def _means(
         self, row: list[int], first: int, cache: DynamicCache | None
@@ -211,7 +216,7 @@ def _size(cache: DynamicCache) -> int:
 def _pairs(lm: HuggingFaceLM, heads: Heads | Literal["last"]) -> HeadList | None:
     if heads != "last":
         return lm.pairs_of(heads)
-    last = lm.engine.shape.layers - 1
+    last = attention_layers(lm.model.config)[-1]
     return tuple((last, head) for head in range(lm.engine.shape.heads))
 
 
