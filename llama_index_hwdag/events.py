@@ -50,9 +50,11 @@ class HWDAGStepEvent(_Event):
     text: str
     origin: str
     tokens: int
+    heading: str
     spans: list[tuple[int, int]]
     position: int
     initial: bool
+    kept: bool
     score: float
     attention: float
     similarity: float
@@ -95,7 +97,7 @@ class HWDAGDocumentEndEvent(_Event):
 
 
 class HWDAGBuildEndEvent(_Event):
-    """All documents are finished; the fields are those of `hwdag.BuildReport`."""
+    """All documents are finished: the lists of `hwdag.BuildReport`, and what was spent."""
 
     built: list[str]
     unchanged: list[str]

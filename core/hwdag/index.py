@@ -306,8 +306,7 @@ class HWDAGIndex:
         Raises:
             InputError: there is no such document.
         """
-        self._bind_existing()
-        store = self._store
+        store = self._bound()
         if store is None or not isinstance(document_id, str) or not store.delete(document_id):
             known = listed(self.documents) or "none"
             raise InputError(f"no document {document_id!r}; there are {known}")
@@ -425,17 +424,17 @@ class HWDAGIndex:
     @property
     def documents(self) -> Mapping[str, Document]:
         """Documents by id; each is read when it is asked for."""
-        return StoreView(lambda: self._store, lambda store, key: store.document(key))
+        return StoreView(self._bound, lambda store, key: store.document(key))
 
     @property
     def graphs(self) -> Mapping[str, HWDAG]:
         """Graphs by document id; each is read when it is asked for."""
-        return StoreView(lambda: self._store, lambda store, key: store.load(key).graph)
+        return StoreView(self._bound, lambda store, key: store.load(key).graph)
 
     @property
     def entries(self) -> Mapping[str, Entry]:
         """Documents with graphs and embeddings, by document id; each is read on access."""
-        return StoreView(lambda: self._store, lambda store, key: store.load(key))
+        return StoreView(self._bound, lambda store, key: store.load(key))
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -640,8 +639,13 @@ class HWDAGIndex:
 
     @property
     def _filled(self) -> Store:
-        if self._store is None:
+        if (store := self._bound()) is None:
             raise EmptyIndex
+        return store
+
+    def _bound(self) -> Store | None:
+        """The store, if there is one by now."""
+        self._bind_existing()
         return self._store
 
     def _bind(self, store: Store) -> None:
@@ -702,7 +706,7 @@ class HWDAGIndex:
         if not isinstance(scope, Scope | None):
             raise InputError(f"scope must be a hwdag.Scope, got {brief(scope)}")
         question = without_surrogates(question)[0]
-        if (snapshots := self._snapshots) is None:
+        if self._bound() is None or (snapshots := self._snapshots) is None:
             raise EmptyIndex
         plan = self._plan(config, for_answerer)
         papers = SearchPrompts() if plan.rules.is_paper else self.reader.card.prompts

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from index_world import CONFIG, documents, index_of, opened
+from index_world import CONFIG, documents, index_of, models, opened
 from processes import python, started
 from worlds import all_questions_ended
 
@@ -20,7 +20,14 @@ from hwdag.building import insertion
 from hwdag.building.points import PROMPTS_AT_ONCE
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import ContextTooSmall, IndexBusy, IndexMismatch, InputError, UnknownOption
+from hwdag.errors import (
+    ContextTooSmall,
+    EmptyIndex,
+    IndexBusy,
+    IndexMismatch,
+    InputError,
+    UnknownOption,
+)
 from hwdag.scope import Scope
 from hwdag.store.database import build_lock
 from hwdag.store.sqlite import Store
@@ -611,3 +618,14 @@ def test_passages_are_whole_paragraphs_in_the_order_of_the_walk_each_once():
         ]
     with pytest.raises(UnknownOption, match="returns"):
         index.search("Who?", returns="pages")
+
+
+def test_an_index_finds_the_file_that_somebody_else_creates(tmp_path):
+    path = tmp_path / "town.hwdag"
+    early, another = (HWDAGIndex(**models(path=path, config=CONFIG)) for _ in range(2))
+    assert len(early) == len(another) == 0
+    with pytest.raises(EmptyIndex):
+        early.search(QUESTION)
+    index_of(documents(2), path=path).close()
+    assert early.search(QUESTION).steps
+    assert len(another) == len(another.graphs) == 2

@@ -101,6 +101,9 @@ async def test_every_step_is_an_event_within_a_span_of_its_own(asynchronous):
     assert [event.node_id for event in events] == ids(found)
     assert [event.span_id for event in events] == steps[:-1]
     results = [spans.results[key] for key in steps]
+    for event, step in zip(events, results, strict=False):
+        told = event.model_dump() | {"id": event.node_id}
+        assert all(told[name] == value for name, value in step.to_dict().items() if name != "spans")
     assert all(isinstance(step, Step) for step in results[:-1])
     assert [step.node.id for step in results[:-1]] == ids(found)
     assert results[-1] == found[0].node.metadata["hwdag"]["stop"]  # the look for another node

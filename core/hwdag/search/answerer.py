@@ -22,6 +22,7 @@ from hwdag.search.context import sections_of
 from hwdag.search.progress import Interruption
 from hwdag.search.units import Place, Unit, citations, units_of
 from hwdag.text.characters import one_line, visible
+from hwdag.text.points import spoken
 from hwdag.text.words import content_words
 from hwdag.types import Citation, CitedBy, Retrieval, TokenCount
 
@@ -99,7 +100,8 @@ class WrittenAnswer:
     @property
     def text(self) -> str:
         """The text so far, stripped."""
-        return "".join(self._pieces).strip()
+        # why spoken: of a thought that the chat template opens, a stream shows only the end
+        return spoken("".join(self._pieces)).strip()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ class WrittenAnswer:
                 replies = answerer.write([self.prompt], max_new_tokens=limit)
                 replied.append(_text(replies[0] if len(replies) == 1 else replies))
                 _check(len(replied[0]))
-                yield replied[0]
+                yield spoken(replied[0])
         except Exception as error:
             raise failed(answerer, error, self._retrieval) from error
         if not isinstance(self.tokens, TokenCount):
