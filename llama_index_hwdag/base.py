@@ -27,7 +27,6 @@ from llama_index_hwdag.engines import (
     AnswerMode,
     chat_engine_of,
     is_llm_set,
-    refuse_synthesis,
     resolved_llm,
     split_options,
     takes,
@@ -262,7 +261,6 @@ class HWDAGIndex(ChangingIndex):
             walks = self._walks(llm) and takes(HWDAGQueryEngine, kwargs)
             answer_mode = "walk" if walks else "synthesize"
         if answer_mode == "walk":
-            refuse_synthesis(kwargs)
             ours, theirs = split_options(kwargs, HWDAGQueryEngine, "as_query_engine")
             answerer = resolve_llm(llm) if isinstance(llm, str) else llm
             return HWDAGQueryEngine(self.as_retriever(**ours), answerer=answerer, **theirs)

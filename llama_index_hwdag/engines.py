@@ -26,7 +26,6 @@ from llama_index.core.response_synthesizers.no_text import NoText
 
 from hwdag.checks import refuse
 from hwdag.errors import UnknownOption
-from llama_index_hwdag.query_engine import HWDAGQueryEngine
 from llama_index_hwdag.retriever import SearchOptions
 
 logger = logging.getLogger(__name__)
@@ -108,18 +107,6 @@ _SILENT: Mapping[str, Callable[..., BaseSynthesizer]] = {
     ResponseMode.NO_TEXT: NoText,
     ResponseMode.CONTEXT_ONLY: ContextOnly,
 }
-
-
-def refuse_synthesis(options: Mapping[str, Any]) -> None:
-    """Raise `UnknownOption` for options of a response synthesizer, which the walk does not have."""
-    ours = {*inspect.signature(HWDAGQueryEngine).parameters, *SearchOptions.__annotations__}
-    theirs = {*inspect.signature(RetrieverQueryEngine.from_args).parameters} - ours
-    if names := sorted(theirs & {*options}):
-        raise UnknownOption(
-            f'answer_mode="walk" answers from what the search has read, which {" and ".join(names)} '
-            'cannot change; leave answer_mode out, or pass "synthesize", and llm= for another LLM than '
-            "the reader"
-        )
 
 
 def split_options(

@@ -234,10 +234,10 @@ def world_of(folder, mode):
     import torch
 
     from hwdag.embedding.default import default_embedder
-    from hwdag.lm.default import default_reader
+    from hwdag.lm.default import load_reader
 
     torch.set_num_threads(1)
-    reader = default_reader()
+    reader = load_reader()
     reader.replay_batch = 1
     return World(folder, mode, reader, default_embedder())
 

@@ -106,7 +106,7 @@ def local_model(reader: object) -> HuggingFaceLM:
         return reader
     raise ReaderRequired(
         f"single attention heads were asked of a {type(reader).__name__}; give a HuggingFaceLM, such "
-        "as hwdag.lm.default.default_reader()"
+        "as hwdag.lm.default.load_reader()"
     )
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.config import NEVER
-from hwdag.lm.default import default_reader
+from hwdag.lm.default import load_reader
 from hwdag_lab.scripted import ScriptedLM, summary
 
 pytestmark = pytest.mark.model
@@ -134,7 +134,7 @@ def index_of(world, mode):
 def built(world, config, is_written):
     writer = ScriptedLM(reply=written) if is_written else None
     return HWDAGIndex.from_documents(
-        documents_of(world), reader=default_reader(dtype="float32"), config=config, writer=writer
+        documents_of(world), reader=load_reader(dtype="float32"), config=config, writer=writer
     )
 
 

