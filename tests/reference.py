@@ -233,9 +233,9 @@ def scaled(values: np.ndarray, scale: str, among: np.ndarray | None = None) -> n
 
 
 def stretched(values: np.ndarray) -> np.ndarray:
-    """Values moved and scaled to [0, 1]."""
+    """Values moved and scaled to [0, 1]; of equal ones those above 0 are 1."""
     spread = np.ptp(values)
-    return (values - values.min()) / spread if spread else np.zeros(len(values))
+    return (values - values.min()) / spread if spread else np.where(values > 0, 1.0, 0.0)
 
 
 def _place(node: Node) -> tuple[str, int, int] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from reprlib import repr as brief
 from typing import Self
 
 import numpy as np
@@ -229,8 +230,9 @@ def _windows(lm: HuggingFaceLM, question: str, passages: Sequence[str], room: in
     alone = [tokens([text]) for text in passages]
     if (longest := max(alone)) > room:
         raise ContextTooSmall(
-            f"passage {alone.index(longest)} takes {longest} tokens with the question and the prompt "
-            f"around it, where {room} are allowed for {lm.name}; cut it, or allow more"
+            f"the passage {brief(passages[alone.index(longest)])} takes {longest} tokens with the "
+            f"question and the prompt around it, where {room} are allowed for {lm.name}; cut it, or "
+            "allow more"
         )
     # every window reads the prompt around the passages once
     around = 2 * alone[0] - tokens([passages[0]] * 2)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hwdag.errors import InputError
+from hwdag.lm.base import Reader
 from hwdag.search.conversation import turns_of
 from hwdag.types import Answer
 from hwdag_serve.asking import Asked, Questions, message_of, unless_gone
 from hwdag_serve.guard import Events, frame, json_body
 
-REFUSED = ("tools", "functions", "response_format", "logprobs")
+REFUSED = ("tools", "functions", "response_format", "logprobs", "stop")
 """Options that would change what an answer is. Others that the server does not know are ignored."""
 
 
@@ -54,28 +55,26 @@ class Completions:
                 raise InputError(
                     'stream_options must be an object, such as {"include_usage": true}'
                 )
-            usage = bool(options.get("include_usage"))
-            chunks = self._chunks(head, system, question, asked, usage)
+            is_told = bool(options.get("include_usage"))
+            chunks = self._chunks(head, system, question, asked, with_usage=is_told)
             return Events(chunks, self._questions.slots)
         with self._questions.slots.one():
-            answer, pieces = await unless_gone(request, self._whole(name, system, question, asked))
+            answer = await unless_gone(request, self._whole(name, system, question, asked))
+        usage, finish = _usage(answer, system), _finish(answer, system, wanted)
         said = {"role": "assistant", "content": answer.text, "refusal": None}
         message = {**said, "citations": citations(answer)}
-        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
         return JSONResponse(
-            head
-            | {"object": "chat.completion", "choices": [choice], "usage": _usage(answer, pieces)}
+            head | {"object": "chat.completion", "choices": [choice], "usage": usage}
         )
 
     async def _whole(
         self, name: str, system: Asked, question: str, asked: dict[str, Any]
-    ) -> tuple[Answer, int]:
-        pieces = 0
+    ) -> Answer:
         async for event in self._questions.ask(name, system, question, **asked):
-            pieces += isinstance(event, str)
             if isinstance(event, Answer):
                 answer = event
-        return answer, pieces
+        return answer
 
     async def _chunks(
         self,
@@ -83,6 +82,7 @@ class Completions:
         system: Asked,
         question: str,
         asked: dict[str, Any],
+        *,
         with_usage: bool,
     ) -> AsyncIterator[str]:
         head = head | {"object": "chat.completion.chunk"}
@@ -91,17 +91,16 @@ class Completions:
             choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
             return frame(head | {"choices": [choice]})
 
-        pieces = 0
         yield chunk({"role": "assistant", "content": ""})
         try:
             async for event in self._questions.ask(head["model"], system, question, **asked):
                 if isinstance(event, str):
-                    pieces += 1
                     yield chunk({"content": event})
                 elif isinstance(event, Answer):
-                    yield chunk({"citations": citations(event)}, "stop")
+                    finish = _finish(event, system, asked.get("max_new_tokens"))
+                    yield chunk({"citations": citations(event)}, finish)
                     if with_usage:
-                        yield frame(head | {"choices": [], "usage": _usage(event, pieces)})
+                        yield frame(head | {"choices": [], "usage": _usage(event, system)})
         except Exception as error:
             yield frame({"error": {"message": message_of(error), "type": "server_error"}})
             return
@@ -143,10 +142,23 @@ def citations(answer: Answer) -> list[dict[str, Any]]:
     return found
 
 
-def _usage(answer: Answer, pieces: int) -> dict[str, int]:
-    """Tokens through the model. Those of the answer are the pieces it came in."""
+def _replied(answer: Answer, system: Asked) -> int:
+    """The tokens of a reply, those of an answerer as its server counts them."""
+    if answer.answerer_tokens is not None:
+        return answer.answerer_tokens.reply
+    reader: Reader = system[0].reader  # type: ignore[attr-defined] # every system has one
+    return reader.count_tokens([answer.reply])[0]
+
+
+def _finish(answer: Answer, system: Asked, most: int | None) -> Literal["stop", "length"]:
+    """Why an answer ended; one of as many tokens as were allowed was cut."""
+    return "stop" if most is None or _replied(answer, system) < most else "length"
+
+
+def _usage(answer: Answer, system: Asked) -> dict[str, int]:
+    """Tokens through the model, and those of the reply among them."""
     total = answer.usage.tokens
-    completion = min(pieces, total)
+    completion = min(_replied(answer, system), total)
     return {
         "prompt_tokens": total - completion,
         "completion_tokens": completion,

@@ -1,6 +1,7 @@
 """Progress of long work: how much of it is done, and messages that leave the bars whole."""
 
 import re
+import time
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -10,6 +11,7 @@ from hwdag.building import levels
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
+from hwdag.trace.bars import Bars
 from hwdag.types import Document
 from hwdag_lab.scripted import ScriptedLM
 
@@ -105,3 +107,12 @@ def test_what_cannot_report_or_execute_is_named_before_a_file_is_made(tmp_path, 
             [TEXT], path=path, reader=ScriptedLM(), embedder=HashingEmbedder(), **option
         )
     assert not path.exists()
+
+
+def test_a_bar_writes_few_lines_into_a_log(capsys):
+    """Standard error is no terminal here, and half a second is less than the time between two states."""
+    with Bars().stage("documents", 50, "document") as advance:
+        for _ in range(50):
+            time.sleep(0.01)
+            advance()
+    assert capsys.readouterr().err.count("documents:") == 1

@@ -288,6 +288,14 @@ def test_a_writer_that_breaks_its_contract_is_named(reply):
         built(prose(20), writer=CallableWriter(lambda prompt: reply, name="broken"))
 
 
+def test_half_a_surrogate_pair_in_a_reply_is_replaced():
+    """JSON can spell it, and no tokenizer takes it."""
+    result = built(
+        prose(20), writer=CallableWriter(lambda prompt: "- It is \ud83d so.", name="server")
+    )
+    assert any("\ufffd" in node.text for node in result.graph.nodes if node.level > 1)
+
+
 def test_a_writer_that_raises_is_named():
     def fail(prompt):
         raise ConnectionError("refused")

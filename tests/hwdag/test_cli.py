@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import fields, is_dataclass
 from io import StringIO
 from typing import get_args, get_type_hints
@@ -20,6 +21,7 @@ from hwdag.cli.options import add_config, config_of
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.index import HWDAGIndex
 from hwdag.options import members
+from hwdag.store.sqlite import holds_something
 from hwdag.types import StopReason
 
 HARBOUR = """# The harbour
@@ -207,6 +209,20 @@ def test_a_page_that_cannot_be_written_is_a_message(index_file, tmp_path, capsys
     assert [line.startswith("hwdag: ") and str(tmp_path) in line for line in said] == [True, True]
 
 
+@pytest.mark.model
+def test_a_page_replaces_a_page_and_nothing_else(index_file, tmp_path, capsys):
+    before, text, page = index_file.read_bytes(), tmp_path / "a.md", tmp_path / "page.html"
+    text.write_text("<!doctype html> is how a page begins.")
+    for place in (index_file, text):
+        assert main(["show", str(index_file), "--html", str(place)]) == 2
+        assert main(["ask", str(index_file), "Who?", "--html", str(place)]) == 2
+        assert main(["ask", str(index_file), "Who?", "--graph", str(place)]) == 2
+    assert capsys.readouterr().err.count("exists and is no page") == 6
+    assert index_file.read_bytes() == before
+    for _ in range(2):
+        assert main(["show", str(index_file), "--html", str(page)]) == 0
+
+
 def test_what_a_terminal_cannot_show_is_spelled_out():
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     code = "from hwdag.cli.terminal import visible_output\nwith visible_output(): print('Käse')"
@@ -222,18 +238,16 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
     for i in range(30):
         (docs / f"{i:02}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}"))
     path = tmp_path / "town.hwdag"
-    # attention, since a document without it is built faster than the bar is drawn
+    # attention, since a document without it is built faster than the file is looked at
     options = ["--embedder", "hashing-64", "--method", "hwdag"]
     with subprocess.Popen(
         [sys.executable, "-m", "hwdag.cli.main", "build", docs, "-o", path, *options],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as child:
-        seen = b""
-        while not re.search(rb" [2-9]/30", seen):  # the bar of the documents
-            piece = os.read(child.stderr.fileno(), 4096)
-            assert piece, seen
-            seen += piece
+        while not holds_something(path) or len(HWDAGIndex.load(path)) < 2:
+            assert child.poll() is None
+            time.sleep(0.2)
         child.send_signal(signal.SIGINT)
         _, rest = child.communicate()
     assert child.returncode == 130

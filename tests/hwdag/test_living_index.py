@@ -369,9 +369,10 @@ def test_what_cannot_be_built_makes_no_file(tmp_path):
     assert not (tmp_path / "a.hwdag").exists()
 
 
-def test_a_document_that_became_blank_is_gone():
+@pytest.mark.parametrize("blank", [" \n", "\ufeff", "\u200b \u200d\u2060"])
+def test_a_document_that_became_blank_is_gone(blank):
     index = index_of(documents(2))
-    report = index.refresh([Document("doc0", " \n")])
+    report = index.refresh([Document("doc0", blank)])
     assert report.deleted == ["doc0"]
     assert [name for name, _ in report.skipped] == ["doc0"]
     assert seen(index) == {"doc1"}
@@ -618,6 +619,14 @@ def test_passages_are_whole_paragraphs_in_the_order_of_the_walk_each_once():
         ]
     with pytest.raises(UnknownOption, match="returns"):
         index.search("Who?", returns="pages")
+
+
+def test_a_node_that_is_alone_has_the_score_of_a_best_one():
+    text = "The silver dragon guards the bridge."
+    for some in ([text], [text, text]):
+        named = [Document(f"d{i}", one) for i, one in enumerate(some)]
+        index = index_of(named, config=BuildConfig(method="evidence"), embedder=HashingEmbedder())
+        assert index.search(QUESTION).steps[0].score == pytest.approx(1, abs=0.01)
 
 
 def test_an_index_finds_the_file_that_somebody_else_creates(tmp_path):

@@ -2,7 +2,6 @@
 
 import re
 import sys
-import time
 from io import StringIO
 
 import pytest
@@ -18,7 +17,6 @@ from hwdag.cli.terminal import Visible, print_styled
 from hwdag.config import SearchConfig
 from hwdag.quiet import without_bars
 from hwdag.trace import render
-from hwdag.trace.bars import Bars
 
 NOWHERE = ["--reader", "/nowhere/nothing", "--dtype", "float32"]
 """A reader that cannot be loaded, and is loaded as soon as it is asked for."""
@@ -194,12 +192,3 @@ def test_the_package_lists_its_public_names_and_no_others():
     assert all(getattr(hwdag, name) is not None for name in hwdag.__all__)
     with pytest.raises(AttributeError, match="Nope"):
         _ = hwdag.Nope
-
-
-def test_a_bar_writes_few_lines_into_a_log(capsys):
-    """Standard error is no terminal here, and half a second is less than the time between two states."""
-    with Bars().stage("documents", 50, "document") as advance:
-        for _ in range(50):
-            time.sleep(0.01)
-            advance()
-    assert capsys.readouterr().err.count("documents:") == 1

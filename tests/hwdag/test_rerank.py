@@ -57,7 +57,7 @@ def test_passages_beyond_the_window_are_read_in_several():
         expected += (held * captured(lm, window, "zzzz")).tolist()
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
     assert found.argmax() == 8
-    with pytest.raises(ContextTooSmall, match="passage"):
+    with pytest.raises(ContextTooSmall, match="passage 'bbbb"):
         rank_passages(lm, "zzzz", passages, window_tokens=20)
 
 

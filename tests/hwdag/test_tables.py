@@ -309,3 +309,47 @@ def test_no_word_of_a_plain_text_is_lost(text):
     assert set(re.findall("[ab1]+", text)) <= set(re.findall("[ab1]+", with_aligned_rows(text)))
     unaligned = re.sub("[ \t]+", " ", text)
     assert with_aligned_rows(unaligned) == unaligned
+
+
+def test_a_fence_is_closed_by_its_own_sign_alone_and_as_long():
+    table = markdown(STAFF)
+    for opening, inside, closing in (
+        ("~~~", "```", "~~~"),
+        ("````", "```", "`````"),
+        ("```python", "~~~", "```"),
+        ("```", "```x", "```"),
+    ):
+        code = f"{opening}\n{inside}\n{table}\n{closing}"
+        assert markdown_with_headers(code) == code
+        assert markdown_with_headers(f"{code}\n\n{table}") != f"{code}\n\n{table}"
+
+
+@pytest.mark.parametrize("sign", ["\v", "\f", "\x1c", "\x85", "\u2028"])
+def test_a_row_ends_at_a_line_feed_alone(sign):
+    text = f"Name,Note,Price\nAlpha,first{sign}second,5\nBeta,third,6"
+    assert separated_lines(text)[1] == "| Alpha, Note: first second, Price: 5"
+
+
+def test_a_quotation_mark_that_is_never_closed_is_a_sign_like_others():
+    for count, above in ((20_000, '5" pipe,3\n"6 pipe,4\n'), (100, '"6 pipe,4\n')):
+        text = f"Size,Count\n{above}" + "".join(f"w{i},{i}\n" for i in range(count))
+        lines = separated_lines(text)
+        assert len(lines) == text.count("\n")
+        assert '| "6 pipe, Count: 4' in lines
+        assert "| w7, Count: 7" in lines
+    assert separated_lines('A,B\n"x\ny",1\n')[1] == "| x y, B: 1"
+
+
+def test_cells_and_rows_may_end_where_the_next_begin():
+    closed = (
+        "<table><tr><th>Town</th><th>2021</th></tr><tr><td>Hamar</td><td>530</td></tr></table>"
+        "<table><tr><td>out<table><tr><td>in</td></tr></table></td><td>side</td></tr></table><p>End</p>"
+    )
+    left_out = re.sub("</t[hdr]>", "", closed)
+    assert html_content(closed.encode()).text.startswith("| Town, 2021\n| Hamar, 2021: 530")
+    whole = "<thead><tr><th>A<th>B<tbody><tr><td>x<td>1<tr><td>y<td>2"
+    assert html_content(f"<table>{whole}</table>".encode()).text == "| A, B\n| x, B: 1\n| y, B: 2"
+    first = left_out[: left_out.index("<table>", 1)]
+    assert html_content(first.encode()).text == "| Town, 2021\n| Hamar, 2021: 530"
+    nested = html_content(closed[closed.index("<table>", 1) :].encode()).text
+    assert nested.split() == ["out", "in", "side", "End"]

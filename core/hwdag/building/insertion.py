@@ -31,7 +31,7 @@ from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.records import DocumentRows
 from hwdag.store.sqlite import Entry, Store, content_hash
-from hwdag.text.characters import without_surrogates
+from hwdag.text.characters import is_blank, without_surrogates
 from hwdag.trace.bars import Advance, Reporter, Silent
 from hwdag.types import Document
 
@@ -165,7 +165,7 @@ class Insertion:
                 text, _ = without_surrogates(document.text)
                 sound = replace(document, text=text)
                 is_new = content is None or (self._replace and content != content_hash(sound))
-                if is_new and text.strip() and document.id not in ids:
+                if is_new and not is_blank(text) and document.id not in ids:
                     known = self._known_vectors(document.id)
                     leaves = self._builder.leaves(sound, reporter, known)
                     self._store.put(sound, leaves.graph, leaves.vectors, is_pending=True)
@@ -184,7 +184,7 @@ class Insertion:
         if replaced:
             document = replace(document, text=text)
             self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
-        if not text.strip():
+        if is_blank(text):
             self._report.skipped.append((document.id, EMPTY))
             if self._replace:  # what it said before is no longer so
                 self._delete(document.id)

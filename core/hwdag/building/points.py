@@ -25,6 +25,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError, OutOfMemory, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Calls, Finished, SharedCalls, is_text, key_of, picks_of
+from hwdag.text.characters import without_surrogates
 from hwdag.text.copies import grounded, originals
 from hwdag.text.points import parse_points, parse_statement
 from hwdag.text.prompts import SAYS, SUMS_UP
@@ -399,7 +400,7 @@ def ask(
 ) -> list[str]:
     """Ask for one reply per prompt; raises `WriterFailed` if the writer raised or did not give that.
 
-    Asks through `write`, a method of the writer; the default is the method of that name.
+    Lone surrogates are replaced, which JSON can spell and no tokenizer takes. Asks through `write`, a method of the writer; the default is the method of that name.
     """
     with _blaming(writer):
         found = (write or writer.write)(prompts, max_new_tokens=max_new_tokens)
@@ -408,7 +409,7 @@ def ask(
             f"the writer {writer.name} must return one text per prompt: {len(prompts)} prompts, "
             f"got {len(found)} replies of {sorted({type(r).__name__ for r in found})}"
         )
-    return found
+    return [without_surrogates(reply)[0] for reply in found]
 
 
 def ask_at_once(
@@ -424,7 +425,7 @@ def ask_at_once(
                     f"{type(reply).__name__} for prompt {i!r} of {len(prompts)}"
                 )
             waiting.remove(i)
-            yield i, reply
+            yield i, without_surrogates(reply)[0]
     if waiting:
         raise WriterFailed(
             f"the writer {writer.name} must return one text per prompt: of {len(prompts)} prompts, "

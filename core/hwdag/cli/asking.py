@@ -12,7 +12,7 @@ from reprlib import repr as brief
 from textwrap import fill
 from typing import Any
 
-from hwdag.cli.inputs import answerer, reader
+from hwdag.cli.inputs import answerer, check_page, reader
 from hwdag.cli.options import config_of
 from hwdag.cli.terminal import print_step, print_styled, width
 from hwdag.config import SearchConfig
@@ -20,7 +20,6 @@ from hwdag.errors import AnswererFailed, EmptyIndex, HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
-from hwdag.store.sqlite import check_folder
 from hwdag.text.characters import visible
 from hwdag.trace import render
 from hwdag.types import Answer, Step
@@ -34,7 +33,7 @@ def ask(options: argparse.Namespace) -> int:
         raise InputError("the question is empty or only white space")
     for page in (options.html, options.graph):
         if page is not None:
-            check_folder(page)
+            check_page(page)
     config, scope = search_config(options), scope_of(options)
     with opened(options, scope) as index:
         answer = print_answer(index, options, config, scope)

@@ -12,7 +12,8 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.cards import CardFile
 from hwdag.lm.heads import HeadFile
-from hwdag.store.sqlite import Store, holds_something
+from hwdag.page import is_page
+from hwdag.store.sqlite import Store, check_folder, holds_something
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
 
@@ -20,6 +21,17 @@ MOST_NAMED = 10  # files that a message names
 
 ANSWERER_RETRIES, ANSWERER_TIMEOUT = 2, 120.0
 """In requests and seconds; less than in a build, since a user waits for the answer."""
+
+
+def check_page(path: Path) -> None:
+    """Raise `InputError` where no HTML page can be written; an earlier page is replaced, and nothing else."""
+    check_folder(path)
+    try:
+        is_free = not path.exists() or is_page(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); name another file") from error
+    if not is_free:
+        raise InputError(f"{path} exists and is no page of hwdag; name another file for the page")
 
 
 def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | None:

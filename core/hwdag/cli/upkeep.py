@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from hwdag.cli.inputs import check_page
 from hwdag.cli.terminal import width
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
@@ -22,6 +23,8 @@ EXIT_DAMAGED = 1
 def show(options: argparse.Namespace) -> int:
     """Print documents, levels, sizes, some points and their edges, or all nodes of one document."""
     one, columns = options.document, width()
+    if options.html:
+        check_page(options.html)
     with HWDAGIndex.load(options.file) as index:
         if one is not None and one not in index.documents:
             raise InputError(

@@ -22,6 +22,14 @@ _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029\u007f"}
 """In JSON these only occur within strings, where escapes mean the same."""
 
 
+DOCTYPE, BODY = "<!doctype html>\n", '<div id="hwdag-page"></div>\n'
+
+
+def is_page(data: bytes) -> bool:
+    """Tell whether a file holds a page that was made here."""
+    return data.startswith(DOCTYPE.encode()) and BODY.encode() in data
+
+
 def page(title: str, data: Mapping[str, Any]) -> str:
     """Return a self-contained page.
 
@@ -39,11 +47,11 @@ def page(title: str, data: Mapping[str, Any]) -> str:
         {"title": title, "version": __version__, **data}, ensure_ascii=False, separators=(",", ":")
     )
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'{DOCTYPE}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        '<div id="hwdag-page"></div>\n<noscript>This page needs JavaScript.</noscript>\n'
+        f"{BODY}<noscript>This page needs JavaScript.</noscript>\n"
         f'<script type="application/json" id="hwdag-data">{text.translate(_UNSAFE)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )

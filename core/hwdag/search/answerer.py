@@ -21,7 +21,7 @@ from hwdag.lm.base import StreamingWriter, Writer
 from hwdag.search.context import sections_of
 from hwdag.search.progress import Interruption
 from hwdag.search.units import Place, Unit, citations, units_of
-from hwdag.text.characters import one_line, visible
+from hwdag.text.characters import one_line, visible, without_surrogates
 from hwdag.text.points import spoken
 from hwdag.text.words import content_words
 from hwdag.types import Citation, CitedBy, Retrieval, TokenCount
@@ -159,7 +159,7 @@ class WrittenAnswer:
 def _text(reply: object) -> str:
     if not isinstance(reply, str):
         raise TypeError(f"it must return one text for a prompt, got {type(reply).__name__}")
-    return reply
+    return without_surrogates(reply)[0]
 
 
 def _check(length: int) -> None:

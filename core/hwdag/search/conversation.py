@@ -151,7 +151,7 @@ def rewritten(writer: Writer, question: str, history: History) -> str:
     [reply] = writer.write([prompt], max_new_tokens=LONGEST // 2)
     lines = spoken(reply).strip().splitlines()
     found = lines[0].strip().removeprefix("Question:").strip(' "“”') if lines else ""
-    return without_surrogates(found)[0][:LONGEST]
+    return found[:LONGEST]
 
 
 def topic(corpus: Corpus, history: History, allowed: Mask | None = None) -> Floats:

@@ -80,10 +80,10 @@ class Similarity:
 
 
 def stretched(values: Floats, keep: Mask) -> Floats:
-    """Values moved and scaled so that those kept span [0, 1]; zeros where all are equal."""
+    """Values moved and scaled so that those kept span [0, 1]; where all are equal, 1 for all above 0."""
     low, high = values[keep].min(), values[keep].max()
     if high <= low:
-        return np.zeros_like(values)
+        return np.where(values > 0, 1.0, 0.0)
     return np.asarray(np.clip((values - low) / (high - low), 0.0, 1.0))
 
 

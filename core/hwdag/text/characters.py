@@ -14,10 +14,12 @@ _LINE_BREAKS = {ord(c): " " for c in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 
 # Control characters but tab and line feed; what reorders, hides or carries invisible text. Joiners
 # and the marks of single letters' direction stay: scripts and emoji need them.
-_UNSEEN = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+_HIDDEN = (
+    "\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f"
 )
+_UNSEEN = re.compile(f"[{_HIDDEN}]")
+_SEEN = re.compile(rf"[^\s\u200c\u200d{_HIDDEN}]")
 
 # Spellings of control tokens of the families that are served: ChatML and Llama 3, DeepSeek,
 # sentencepiece and Gemma, Mistral, Llama 2. Only the first character is matched.
@@ -36,6 +38,11 @@ def without_surrogates(text: str) -> tuple[str, int]:
 def one_line(text: str) -> str:
     """Put a space for every line break: in a prompt a node is one line."""
     return text.translate(_LINE_BREAKS)
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether a text shows nothing, not even one character."""
+    return _SEEN.search(text) is None
 
 
 def visible(text: str) -> str:

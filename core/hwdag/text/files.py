@@ -13,7 +13,7 @@ from hwdag.text.content import Content, UnreadableError, plain_content
 from hwdag.text.converting import CONVERTED_SUFFIXES, convert
 from hwdag.text.html import html_content
 from hwdag.text.open_tables import with_aligned_rows
-from hwdag.text.tables import FENCES, markdown_with_headers, separated_lines
+from hwdag.text.tables import fenced, markdown_with_headers, separated_lines
 from hwdag.types import Document
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".json"})
@@ -178,14 +178,13 @@ def _members(directory: Path) -> Iterator[Path | Skipped]:
 
 def _first_heading(text: str) -> str:
     """The first heading outside of code, in either of Markdown's two styles; "" if there is none."""
-    previous, is_code = "", False
-    for line in text.splitlines():
-        bare = line.strip()
-        if bare.startswith(FENCES):
-            is_code = not is_code
-        elif not is_code and (match := _ATX_HEADING.match(line)):
+    lines, previous = text.splitlines(), ""
+    code = fenced(lines)
+    for number, line in enumerate(lines):
+        bare = "" if number in code else line.strip()
+        if bare and (match := _ATX_HEADING.match(line)):
             return match[1].strip().rstrip("#").rstrip()
-        elif not is_code and previous and bare and not bare.strip("="):
+        if previous and bare and not bare.strip("="):
             return previous
         previous = bare
     return ""

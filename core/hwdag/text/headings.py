@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
-from hwdag.text.tables import tables, with_names
+from hwdag.text.tables import fenced, tables, with_names
 from hwdag.types import Node, Span
 
 MAX_WORDS = 12  # a longer line is prose
@@ -204,9 +204,7 @@ def _headings(text: str) -> list[_Heading]:
     lines = [_Line(start, start + len(line), line.strip()) for start, line in _lines(text)]
     blank = _Line(len(text), len(text), "")
     wrapped = _wrapped([line for line in lines if not line.blank])
-    fences = [i for i, line in enumerate(lines) if line.text.startswith("```")]
-    # why pairs: of a fence that does not end, the rest of the text is not code
-    code = {i for a, b in zip(fences[::2], fences[1::2], strict=False) for i in range(a, b)}
+    code = fenced([line.text for line in lines])
     found: list[_Heading] = []
     for i, line in enumerate(lines):
         if line.blank or i in code:

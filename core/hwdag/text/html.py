@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from html.parser import HTMLParser
 from itertools import chain, repeat, takewhile, zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwdag.text.content import COUNTED, Content, UnreadableError, decoded
 from hwdag.text.headings import LONGEST_HEADING
@@ -30,6 +31,19 @@ _BLOCK = re.compile(
 
 _OPEN_ENDED = frozenset({"li", "dt", "dd", "tr", "td", "th", "option"})
 """HTML elements that end where the next of their kind begins."""
+
+_CELLS = ("td", "th")
+_ROWS = ("tr", *_CELLS)
+_PARTS = ("thead", "tbody", "tfoot", "caption", *_ROWS)
+_ENDED_BY = {
+    **dict.fromkeys(_CELLS, _CELLS),
+    "tr": _ROWS,
+    **dict.fromkeys(("thead", "tbody", "tfoot"), _PARTS),
+}
+"""HTML elements of a table, each with those of the same table that end where it begins."""
+
+DEEPEST = 100
+"""Open elements among which such a one is looked for."""
 
 MOST_SPANNED = 100
 """How many times as long a table may be with its spans and the names of its columns."""
@@ -57,7 +71,6 @@ _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 def html_content(data: bytes) -> Content:
     """Read text and title of a page. Raises `UnreadableError` where it cannot be parsed."""
-    from bs4 import BeautifulSoup
     from bs4.exceptions import ParserRejectedMarkup
 
     markup, notes = decoded(data, _declared_encoding(data))
@@ -68,13 +81,36 @@ def html_content(data: bytes) -> Content:
         warnings.simplefilter("ignore")
         try:
             page = _before_unended(markup)
-            soup = BeautifulSoup(page, "html.parser")
+            soup = _page_class()(page, "html.parser")
         except (ParserRejectedMarkup, AssertionError) as error:  # html.parser raises the latter
             raise UnreadableError(f"not parsable as HTML: {error}") from error
     if lost := len(markup) - len(page):
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
     return Content(page_text(soup), " ".join(title.split()), notes)
+
+
+@cache
+def _page_class() -> type[BeautifulSoup]:
+    from bs4 import BeautifulSoup
+
+    class Page(BeautifulSoup):
+        """Closes cells and rows whose end tag is left out, as HTML allows and html.parser does not."""
+
+        def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Tag | None:
+            if ended := _ENDED_BY.get(name):
+                first = len(self.tagStack)
+                # why a limit: other tags that do not end may be there by the thousand
+                for at in range(first - 1, max(0, first - DEEPEST), -1):
+                    if self.tagStack[at].name == "table":
+                        break
+                    first = at if self.tagStack[at].name in ended else first
+                self.endData()
+                while len(self.tagStack) > first:
+                    self.popTag()
+            return super().handle_starttag(name, *arguments, **options)
+
+    return Page
 
 
 def page_text(soup: BeautifulSoup) -> str:
@@ -135,7 +171,7 @@ def _pieces(page: Tag, *, marks: bool = True) -> Iterator[str]:
                 yield f"\n\n{_HEADINGS[node.name]}{title}\n\n"
                 continue
             before = after = "\n\n" if _BLOCK.fullmatch(node.name) else ""
-            before, after = ("\n", "") if node.name == "br" else (before, after)
+            before, after = ("\n", "") if node.name in ("br", "option") else (before, after)
             if node.name == "li":
                 before, after = f"\n{_ITEM}- ", "\n"
                 if node.parent is not None and node.parent.name == "ol":

@@ -13,7 +13,9 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, repeat, zip_longest
+from contextlib import suppress
+from io import StringIO
+from itertools import accumulate, chain, islice, repeat, zip_longest
 from typing import NamedTuple
 
 Row = Sequence[str]
@@ -28,7 +30,10 @@ SNIFFED = 1 << 16  # characters that the separator of a file is told from
 _NUMBER = re.compile(r"[-+−(]?[$€£]?\s?\d[\d.,:'\s]*(?:[%€$£]|[A-Z]{3})?\)?")
 _YEAR = re.compile(r"[12]\d{3}|(?:19|20)\d\d [A-Z]{3,4}")  # or "2022 TEUR"
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
-FENCES = ("```", "~~~")
+END = "\x1f"
+"""The one cell of a row behind the last one: a quotation mark that is open there is never closed."""
+
+_FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 
 
 def table_lines(rows: Iterable[Row], *, has_header: bool | None = None) -> list[str]:
@@ -118,18 +123,32 @@ def with_names(row: str, names: str) -> str:
 
 def _tables_in(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     """The line of the header of each table, and of what follows its last row."""
-    at, is_code = 0, False
+    at, code = 0, fenced(lines)
     while at < len(lines):
-        if lines[at].lstrip().startswith(FENCES):
-            is_code = not is_code
-        if is_code or not _is_header(lines, at):
+        if at in code or not _is_header(lines, at):
             at += 1
             continue
         end = at + 2
-        while end < len(lines) and "|" in lines[end]:
+        while end < len(lines) and "|" in lines[end] and end not in code:
             end += 1
         yield at, end
         at = end
+
+
+def fenced(lines: Sequence[str]) -> set[int]:
+    """Return the numbers of the lines of code between fences, those included (CommonMark 0.31, 4.5).
+
+    A fence ends with as many of its signs, or more, alone in a line. One that does not end is none.
+    """
+    found, opened = set[int](), None
+    for number, line in enumerate(map(str.strip, lines)):
+        if opened is None:
+            if match := _FENCE.fullmatch(line):
+                opened = number, match[1] or match[2]
+        elif line.startswith(opened[1]) and not line.strip(line[0]):
+            found.update(range(opened[0], number + 1))
+            opened = None
+    return found
 
 
 def is_rule(line: str) -> bool:
@@ -144,8 +163,8 @@ def separated_lines(text: str) -> list[str]:
     an empty line below them are none of its rows.
     """
     try:
-        rows = list(csv.reader(text.splitlines(keepends=True), delimiter=_separator(text)))
-    except csv.Error:  # a cell beyond 128 KB, as an unpaired quotation mark makes it
+        rows = _rows(text)
+    except csv.Error:  # a cell beyond 128 KB
         return text.split("\n")
     start = next((i for i, row in enumerate(rows) if any(row[1:])), 0)
     title = [line for row in rows[:start] if (line := _one_line(" ".join(row)))]
@@ -157,6 +176,16 @@ def separated_lines(text: str) -> list[str]:
             above += [*table_lines(rows[start:i], has_header=False), ""]
             start = i + 1
     return above + table_lines(rows[start:])
+
+
+def _rows(text: str) -> list[list[str]]:
+    """The rows of a text with a separator; a quotation mark that is never closed is a sign like others."""
+    separator = _separator(text)
+    with suppress(csv.Error):  # a cell beyond 128 KB, as an open quotation mark makes it
+        rows = list(csv.reader(StringIO(f"{text.rstrip()}\n{END}", ""), delimiter=separator))
+        if rows.pop() == [END]:
+            return rows
+    return list(csv.reader(StringIO(text, ""), delimiter=separator, quoting=csv.QUOTE_NONE))
 
 
 def _line(names: Row, row: Row, comma: str) -> str:
@@ -187,7 +216,7 @@ def _cells(line: str) -> list[str]:
 
 def _separator(text: str) -> str:
     """The sign that parts most of the first lines into equally many cells; a comma if none does."""
-    head = text[:SNIFFED].splitlines(keepends=True)[:50]
+    head = list(islice(StringIO(text[:SNIFFED], ""), 50))
     agreeing = dict[str, int]()
     # why in this order: where as many agree, commas may be those of numbers
     for sign in "\t;|,":
