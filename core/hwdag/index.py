@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from reprlib import repr as brief
@@ -309,7 +309,7 @@ class HWDAGIndex:
         store = self._bound()
         if store is None or not isinstance(document_id, str) or not store.delete(document_id):
             known = listed(self.documents) or "none"
-            raise InputError(f"no document {document_id!r}; there are {known}")
+            raise InputError(f"no document {brief(document_id)}; there are {known}")
 
     def search(
         self,
@@ -632,10 +632,12 @@ class HWDAGIndex:
         return drawing.data_of(self.entries, document_ids)
 
     def _repr_html_(self) -> str | None:
-        """Show the graphs in a notebook; None for an index with too many nodes."""
+        """Show the graphs in a notebook; None for an index that is closed, or has too many nodes."""
         store = self._store
-        few = store is not None and 0 < store.node_count() <= MOST_FRAMED
-        return framed(self.to_html()) if few else None
+        with suppress(HWDAGError):  # of a closed index
+            if store is not None and 0 < store.node_count() <= MOST_FRAMED:
+                return framed(self.to_html())
+        return None
 
     @property
     def _filled(self) -> Store:

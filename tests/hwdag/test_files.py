@@ -586,3 +586,12 @@ def test_a_path_that_does_not_exist_is_named_before_anything_is_read(tmp_path, n
     with pytest.raises(InputError) as caught:
         read_documents([tmp_path / "a.txt", tmp_path / name])
     assert repr((tmp_path / name).as_posix()) in str(caught.value)
+
+
+@pytest.mark.parametrize("paths", ["", 5, None, b"notes", ["notes", ""], [3]])
+def test_what_is_no_path_is_refused(paths, tmp_path, monkeypatch):
+    """An empty text would be the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(InputError, match="path"):
+        list(read_documents(paths))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import repr as brief
 
 from hwdag.errors import InputError
 from hwdag.text.content import Content, UnreadableError, plain_content
@@ -74,9 +75,17 @@ def read_documents(
         max_seconds: for parsing one PDF, office file or large page.
 
     Raises:
-        InputError: a path does not exist; nothing is read then.
+        InputError: a path does not exist, or is none; nothing is read then.
     """
-    named = list(map(Path, [paths] if isinstance(paths, str | os.PathLike) else paths))
+    several = (
+        paths if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else [paths]
+    )
+    given = list(several)
+    if wrong := [one for one in given if not isinstance(one, str | os.PathLike) or not str(one)]:
+        raise InputError(
+            f"a path must be a text or an os.PathLike, not empty, got {brief(wrong[0])}"
+        )
+    named = list(map(Path, given))
     for path in named:
         try:
             path.stat()
