@@ -5,7 +5,6 @@ import json
 import re
 from itertools import pairwise
 
-import bs4
 import numpy as np
 import pytest
 import sentencex
@@ -18,6 +17,7 @@ from worlds import assert_partition, random_text
 
 from hwdag.errors import InputError
 from hwdag.lm.tokens import Codec
+from hwdag.text import html
 from hwdag.text import sentences as sentences_module
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.chunking import chunk, leaves
@@ -386,13 +386,8 @@ def test_what_a_page_breaks_off_with_is_left_out_and_said(markup, text, lost):
 )
 def test_every_tag_of_a_page_is_looked_for_once(unit, monkeypatch):
     """What a parser does with a page that breaks off grows with the square of its length."""
-    given_pages, soup = [], bs4.BeautifulSoup
-
-    def watched(page, parser):
-        given_pages.append(page)
-        return soup(page, parser)
-
-    monkeypatch.setattr(bs4, "BeautifulSoup", watched)
+    given_pages, parsed = [], html.parsed
+    monkeypatch.setattr(html, "parsed", lambda page: given_pages.append(page) or parsed(page))
     html_content(("<p>text</p>" + unit * 10_000).encode())
     [page] = given_pages
     # none of what is left begins a tag that it does not end

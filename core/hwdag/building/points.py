@@ -400,7 +400,8 @@ def ask(
 ) -> list[str]:
     """Ask for one reply per prompt; raises `WriterFailed` if the writer raised or did not give that.
 
-    Lone surrogates are replaced, which JSON can spell and no tokenizer takes. Asks through `write`, a method of the writer; the default is the method of that name.
+    Asks through `write`, a method of the writer; the default is the method of that name. Lone surrogates
+    are replaced: JSON can spell them, and no tokenizer takes them.
     """
     with _blaming(writer):
         found = (write or writer.write)(prompts, max_new_tokens=max_new_tokens)

@@ -53,9 +53,10 @@ class KVSession:
         self._capacity = engine.context_tokens - answering
         if self.room < 1:
             raise QuestionTooLong(
-                f"question and prompts take {self._layout.answering_tokens + len(self._pending)} tokens "
-                f"and the answer may take {max_new_tokens}, but the context of {engine.name} holds {engine.context_tokens}; "
-                "shorten the question, lower max_new_tokens, or use a model with a longer context"
+                f"question and prompts take {len(self._pending) + answering - max_new_tokens} tokens and "
+                f"the answer may take {max_new_tokens}, but the context of {engine.name} holds "
+                f"{engine.context_tokens}; shorten the question, lower max_new_tokens, or use a model with a "
+                "longer context"
             )
 
     @property

@@ -81,7 +81,7 @@ def html_content(data: bytes) -> Content:
         warnings.simplefilter("ignore")
         try:
             page = _before_unended(markup)
-            soup = _page_class()(page, "html.parser")
+            soup = parsed(page)
         except (ParserRejectedMarkup, AssertionError) as error:  # html.parser raises the latter
             raise UnreadableError(f"not parsable as HTML: {error}") from error
     if lost := len(markup) - len(page):
@@ -90,12 +90,17 @@ def html_content(data: bytes) -> Content:
     return Content(page_text(soup), " ".join(title.split()), notes)
 
 
+def parsed(markup: str) -> BeautifulSoup:
+    """Parse a page, also where end tags of cells and rows are left out."""
+    return _page_class()(markup, "html.parser")
+
+
 @cache
 def _page_class() -> type[BeautifulSoup]:
     from bs4 import BeautifulSoup
 
     class Page(BeautifulSoup):
-        """Closes cells and rows whose end tag is left out, as HTML allows and html.parser does not."""
+        """Closes cells and rows where the next ones begin, as browsers do and html.parser does not."""
 
         def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Tag | None:
             if ended := _ENDED_BY.get(name):

@@ -182,7 +182,7 @@ def _rows(text: str) -> list[list[str]]:
     """The rows of a text with a separator; a quotation mark that is never closed is a sign like others."""
     separator = _separator(text)
     with suppress(csv.Error):  # a cell beyond 128 KB, as an open quotation mark makes it
-        rows = list(csv.reader(StringIO(f"{text.rstrip()}\n{END}", ""), delimiter=separator))
+        rows = list(csv.reader(StringIO(text.rstrip("\n") + f"\n{END}", ""), delimiter=separator))
         if rows.pop() == [END]:
             return rows
     return list(csv.reader(StringIO(text, ""), delimiter=separator, quoting=csv.QUOTE_NONE))

@@ -14,7 +14,7 @@ from hwdag.errors import InputError
 BYTES = "B"
 """The unit of stages that are counted in characters, or bytes; bars shorten their numbers."""
 
-SECONDS, LOGGED_SECONDS = 0.1, 30.0
+WATCHED_SECONDS, LOGGED_SECONDS = 0.1, 30.0
 """Between two states of a bar: that somebody watches, and in a log, where each is a new line."""
 
 Advance = Callable[..., object]  # call it after each piece of work, or with a number of pieces
@@ -59,7 +59,7 @@ class Bars:
                 file=stream,
                 leave=False,
                 dynamic_ncols=True,
-                mininterval=SECONDS if is_watched(stream) else LOGGED_SECONDS,
+                mininterval=WATCHED_SECONDS if _is_watched(stream) else LOGGED_SECONDS,
             ) as bar,
         ):
             yield bar.update
@@ -83,7 +83,7 @@ class Bars:
             self._stream = None
 
 
-def is_watched(stream: TextIO) -> bool:
+def _is_watched(stream: TextIO) -> bool:
     """Whether a stream goes to a terminal, or to a notebook, which draws bars of its own."""
     return stream.isatty() or "ipykernel" in sys.modules
 
