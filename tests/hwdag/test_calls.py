@@ -601,11 +601,12 @@ def test_an_unfinished_document_that_is_deleted_leaves_no_call(tmp_path):
         assert b"Xylophones" not in path.read_bytes()
 
 
-def test_a_document_that_cannot_be_stored_costs_no_call():
+@pytest.mark.parametrize("metadata", [{"when": object()}, {1: "x"}, {"in": [{None: 1}]}])
+def test_a_document_that_cannot_be_stored_costs_no_call(metadata):
     tape = Tape()
     builder = builder_of(tape)
     with pytest.raises(InputError, match="metadata"):
-        inserted(store_of(builder), [Document("doc", "A text.", "", {"when": object()})], builder)
+        inserted(store_of(builder), [Document("doc", "A text.", "", metadata)], builder)
     assert tape.made == []
 
 

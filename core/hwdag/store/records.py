@@ -188,12 +188,20 @@ def _metadata_json(document: Document) -> str:
     for text in (document.id, document.title, document.text):
         _check_unicode(text, what)
     try:
+        if not _is_string_keyed(document.metadata):
+            raise TypeError("a key is no string")  # JSON would make one of it
         return json.dumps(dict(document.metadata), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"the metadata of {what} cannot be stored: {error}; use only strings, finite numbers, "
             "booleans, None, and lists and string-keyed dicts of them"
         ) from error
+
+
+def _is_string_keyed(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_string_keyed(one) for key, one in value.items())
+    return not isinstance(value, list | tuple) or all(map(_is_string_keyed, value))
 
 
 def _check_unicode(text: str, what: str) -> None:
