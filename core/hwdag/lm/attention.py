@@ -37,6 +37,7 @@ from transformers.masking_utils import sdpa_mask
 from hwdag.config import HeadList
 from hwdag.errors import CaptureUnsupported, InputError
 from hwdag.lm.devices import any_length, memory_errors
+from hwdag.lm.tokens import Range
 
 IMPLEMENTATION = "hwdag_capture"
 BLOCK_ELEMENTS = 1 << 24
@@ -48,8 +49,6 @@ LINEAR = {"linear_attention", "conv"}
 
 LINEAR_LAYER = "LinearAttentionCacheLayerMixin"
 """The class of their caches, which earlier versions of transformers do not have."""
-
-Range = tuple[int, int]  # a half-open range of token positions
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from hwdag.errors import ModelError
 
 Range = tuple[int, int]
+"""Positions of tokens, the end excluded."""
 
 
 _BRACKETED = re.compile(r"<\S+>|\[\S+\]")

@@ -23,15 +23,13 @@ from hwdag.errors import InputError
 from hwdag.lm.heads import resolve
 from hwdag.options import CheckedOptions
 from hwdag.rerank import typical
+from hwdag.search.context import FIRST_POSITION
 from hwdag_lab.heads.capture import PARTS, Order, RankingCapture
 
 Parts = Literal["question", "instruction", "prompt"]
 NullQuestion = Literal["none", "subtract"]
 Tokens = Literal["all", "typical"]
 Aggregate = Literal["mean", "sum"]
-
-FIRST_POSITION = 2
-"""Position of the first passage; the question is at 1 (PECAN App. C)."""
 
 _COUNTED: Mapping[Parts, tuple[str, ...]] = {
     "question": ("question",),
