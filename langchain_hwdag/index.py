@@ -355,6 +355,8 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         `embeddings` or as `embedder`. Errors are those of `hwdag.HWDAGIndex.load`.
         """
         core, search = split_options(options, embeddings=embeddings)
+        unknown = {name: value for name, value in search.items() if name not in cls.model_fields}
+        refuse(unknown, "load_local", "folder, embeddings, models, and options of a search")
         made = cls(index=CoreIndex(), **search)
         made.index = CoreIndex.load(Path(folder) / FILE_NAME, **core)
         return made

@@ -157,8 +157,9 @@ def test_a_retriever_sees_later_changes():
 
 
 def test_wrong_options_of_load_local_are_refused_before_anything_is_opened(tmp_path):
-    with pytest.raises(ValidationError, match="top_k"):
-        HWDAGIndex.load_local(tmp_path, top_k=3)
+    for option in ("top_k", "allow_dangerous_deserialization"):
+        with pytest.raises(UnknownOption, match=option):
+            HWDAGIndex.load_local(tmp_path, **{option: 3})
     an_index().save_local(tmp_path)
     options: Any = {"reader": ScriptedLM(), "filters": {"source": "b.txt"}, "returns": "sources"}
     loaded = HWDAGIndex.load_local(tmp_path, **options)
