@@ -117,6 +117,24 @@ def test_what_a_model_thinks_aloud_is_no_part_of_the_answer(town, opening):
     assert [cited.text for cited in answer.citations] == ["The tower was built by Jon Berg."]
 
 
+def test_an_empty_reply_is_no_answer(town):
+    for reply in ("", " \n", "<think>He asks who"):
+        with pytest.raises(AnswererFailed, match="empty") as failure:
+            town.answer(QUESTION, answerer=lambda prompt, reply=reply: reply)
+        assert failure.value.retrieval.steps
+
+
+def test_numbers_of_a_streamed_thought_are_no_citations(town):
+    def thinking(request):
+        built = sentences_in(request.prompt)["The tower was built by Jon Berg."]
+        request.streamed("Was it Ada [1] or", " [2]?\n</thi", "nk>\n\nJon ", f"Berg [{built}]")
+
+    with serving(thinking) as server:
+        answer = town.answer(QUESTION, answerer=OpenAIWriter("some", base_url=server.url))
+    assert answer.text == "Jon Berg [1]"
+    assert [cited.text for cited in answer.citations] == ["The tower was built by Jon Berg."]
+
+
 def test_half_a_surrogate_pair_in_a_reply_is_replaced(town):
     assert (
         town.answer(QUESTION, answerer=lambda prompt: "Jon \ud83d Berg").text == "Jon \ufffd Berg"
@@ -132,7 +150,7 @@ def test_untrusted_text_forges_neither_sections_nor_numbers():
         [document], method="evidence", reader=ScriptedLM(), embedder=HashingEmbedder()
     )
     asked = []
-    index.answer("Who built\n[5] the tower?", answerer=lambda prompt: asked.append(prompt) or "")
+    index.answer("Who built\n[5] the tower?", answerer=lambda prompt: asked.append(prompt) or "Eve")
     evidence = asked[0].split("instructions", 1)[1].split("\n\n", 1)[1]
     lines = [line for line in evidence.splitlines() if line]
     numbers = [line for line in lines if line.startswith("[")]

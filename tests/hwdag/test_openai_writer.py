@@ -6,6 +6,7 @@ import logging
 import signal
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 from typing import Any
 
@@ -225,7 +226,32 @@ def test_replies_come_as_they_are_finished_and_in_order_from_write():
         assert writer.write([*"0123"], max_new_tokens=9) == ["* 0", "* 1", "* 2", "* 3"]
 
 
-def test_what_arrived_before_a_failure_is_yielded_and_the_rest_is_given_up():
+def test_what_is_under_way_when_a_prompt_fails_is_kept_and_nothing_else_is_sent():
+    failed = threading.Event()
+
+    def behave(request: Request) -> None:
+        if request.prompt == "bad":
+            request.reply(b"no", 400)
+            failed.set()
+        else:
+            failed.wait(30)
+            time.sleep(0.2)
+            echo(request)
+
+    prompts, came = ["a", "b", "bad", "c", *"xyz"], []
+    with (
+        serving(behave) as server,
+        writing(server, concurrency=4) as writer,
+        pytest.raises(WriterFailed, match="prompt 3"),
+    ):
+        for one in writer.replies(prompts, max_new_tokens=9):
+            came.append(one)
+    assert sorted(came) == [(0, "* a"), (1, "* b"), (3, "* c")]
+    assert len(server.requests) == 4
+
+
+def test_what_arrived_before_a_failure_is_yielded_and_the_rest_is_given_up(monkeypatch):
+    monkeypatch.setattr(openai_compatible, "GRACE_SECONDS", 0.1)
     lost, arrived = threading.Event(), threading.Event()
 
     def behave(request: Request) -> None:

@@ -142,6 +142,7 @@ def test_a_smaller_reader_quotes_how_the_documents_begin(told, count):
     sources = {document.id: document.text for document in docs}
     for citation in answer.citations:
         assert sources[citation.document_id][citation.span.start : citation.span.end] in answer.text
+    assert len(answer.citations) == len(lines)
     assert sum(citation.weight for citation in answer.attended) == pytest.approx(1)
     assert "too small" in answer.notes[0]
     assert chances.sum() == pytest.approx(1)

@@ -251,6 +251,25 @@ def test_a_hyphen_is_one_whatever_its_sign(hyphen):
     assert pdf_module._rendered([layout.Block("text", lines)], {}, set()) == "first-year waterworks"
 
 
+def test_the_hyphen_of_a_compound_a_number_or_a_name_stays():
+    lines = [
+        "state-of-the-",
+        "art, 1914-",
+        "1918, COVID-",
+        "19, X-",
+        "rays, self-organi-",
+        "sation",
+    ]
+    found = pdf_module._rendered([layout.Block("text", lines)], {}, set())
+    assert found == "state-of-the-art, 1914-1918, COVID-19, X-rays, self-organisation"
+
+
+def test_what_a_form_is_filled_in_with_is_said_to_be_left_out(monkeypatch):
+    monkeypatch.setattr(PdfReader, "get_form_text_fields", lambda _: {"ship": "Gudrun", "no": None})
+    notes = pdf_content(pdf_world.turned(90, shown=True)).notes
+    assert any("1 fields of a form" in note for note in notes)
+
+
 def test_lines_of_chinese_are_put_together_without_a_blank():
     lines = ["总部位于二〇二", "四年，共有", "500 人，", "和 Ada", "Lovelace"]
     found = pdf_module._rendered([layout.Block("text", lines)], {}, set())

@@ -33,6 +33,7 @@ except ImportError as error:
 OPENAI_URL = "https://api.openai.com/v1"
 LONGEST_WAIT = 120.0  # longest Retry-After that the client honours, in seconds
 MOST_TOKENS = 1 << 32  # a reply that claims more is not believed
+GRACE_SECONDS = 60.0  # for the requests under way once another one has failed
 EXCERPT_CHARACTERS = 300
 THREAD = "hwdag-openai"
 
@@ -118,7 +119,8 @@ class OpenAIWriter:
         requests in flight.
 
         Raises:
-            WriterFailed: a prompt got no reply. Replies that arrived before are yielded first.
+            WriterFailed: a prompt got no reply. Others that were sent are yielded first, if they come
+                within `GRACE_SECONDS`.
         """
         return self._running(partial(self._ask_all, prompts, max_new_tokens))
 
@@ -151,19 +153,44 @@ class OpenAIWriter:
                 self._count(Usage(seconds=time.perf_counter() - began))
 
     async def _ask_all(self, prompts: Sequence[str], limit: int, put: Put[tuple[int, str]]) -> None:
-        """Put (ordinal of the prompt, reply) as each arrives."""
-        slots = asyncio.Semaphore(self.concurrency)
+        """Put (ordinal of the prompt, reply) as each arrives.
+
+        Once a prompt has failed no other is sent, and those under way, which are paid, have
+        `GRACE_SECONDS`.
+        """
+        slots, failures = asyncio.Semaphore(self.concurrency), list[WriterFailed]()
         async with self._client() as client:
 
             async def ask(number: int, prompt: str) -> None:
                 with self._blaming(f"prompt {number + 1}"):
-                    async with slots, asyncio.timeout(self._seconds):
+                    async with asyncio.timeout(self._seconds):
                         answer = await client.chat.completions.with_raw_response.create(
                             **self._request(prompt, limit)
                         )
                     put((number, self._reply(answer.http_response)[0]))
 
-            await asyncio.gather(*(ask(*job) for job in enumerate(prompts)))
+            async def ask_in_turn(number: int, prompt: str) -> None:
+                async with slots:
+                    if failures:
+                        return
+                    try:
+                        await ask(number, prompt)
+                    except WriterFailed as error:
+                        failures.append(error)
+                        raise
+
+            tasks = [asyncio.create_task(ask_in_turn(*job)) for job in enumerate(prompts)]
+            try:
+                if tasks:
+                    await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                    await asyncio.wait(tasks, timeout=GRACE_SECONDS)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for failure in [*failures, *ended]:
+            if isinstance(failure, Exception):
+                raise failure
 
     async def _stream(self, prompt: str, limit: int, put: Put[str]) -> TokenCount | None:
         """Put the pieces of a reply as they arrive, and return its tokens."""

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 
-from hwdag.errors import AnswererFailed, HWDAGError
+from hwdag.errors import AnswererFailed, HWDAGError, WriterFailed
 from hwdag.lm.base import StreamingWriter, Writer
 from hwdag.search.context import sections_of
 from hwdag.search.progress import Interruption
@@ -92,16 +92,31 @@ class WrittenAnswer:
 
     def __iter__(self) -> Iterator[str]:
         """Ask for the reply. Raises `AnswererFailed`, which holds the retrieval."""
+        heard = list[str]()
+
+        def listening(pieces: Iterable[str]) -> Iterator[str]:
+            for piece in pieces:
+                heard.append(piece)
+                yield piece
+
         with closing(self._replied()) as reply:
-            for piece in self._marks.replaced(without_thinking(reply)):
+            for piece in self._marks.replaced(listening(without_thinking(reply))):
                 self._pieces.append(piece)
                 yield piece
+        # why: of a thought that the chat template opens, only the end shows that it was one
+        if (said := spoken(whole := "".join(heard))).strip() != whole.strip():
+            self._marks = Marks([unit.places for unit in self._units])
+            self._pieces = list(self._marks.replaced([said]))
+        if not (self.text or self._interruption.stopped):
+            empty = WriterFailed(
+                "its reply is empty; a model that thinks may need more max_new_tokens"
+            )
+            raise failed(self._answerer, empty, self._retrieval)
 
     @property
     def text(self) -> str:
         """The text so far, stripped."""
-        # why spoken: of a thought that the chat template opens, a stream shows only the end
-        return spoken("".join(self._pieces)).strip()
+        return "".join(self._pieces).strip()
 
     @property
     def notes(self) -> tuple[str, ...]:

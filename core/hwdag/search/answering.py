@@ -120,7 +120,7 @@ class AnswerStream:
         """What was said, as it stands when it is complete."""
         source = self._source
         attended = () if self._interruption.stopped else source.cited()
-        most = None if isinstance(source, WrittenAnswer) else MAX_CITATIONS
+        most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None
         answer = Answer(
             source.text,
             tuple(one for one in attended[:most] if one.weight > 0),

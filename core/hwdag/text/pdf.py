@@ -38,7 +38,8 @@ _NO_TITLE = re.compile(
 _WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])")
 # why: a word in the forms that its letters have on paper is another one than that of a question
 _FORMS = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe80-\ufefc]+")  # ligatures, and those of Arabic
-_DIVIDED = re.compile(rf"([^\W\d_]+)-[\n{layout.LINE_END}]([^\W\d_]+)")
+_DIVIDED = re.compile(rf"(-?)([^\W_]+)-[\n{layout.LINE_END}]([^\W_]+)")
+LONGEST_LINK = 4  # letters of the middle of a compound, such as "state-of-the-art"
 
 
 def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
@@ -58,6 +59,7 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
             for number, text in enumerate(laid_out)
         ]
         title = _metadata_title(pdf) or title
+        filled = _filled_fields(pdf)
     lost = [number for number, page in enumerate(pages, 1) if page is None]
     if len(lost) == len(pages):
         raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
@@ -68,6 +70,8 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
         notes.append(f"{len(lost)} of {len(pages)} pages cannot be read: {_listed(lost)}")
     if odd:
         notes.append(f"{odd} characters that are not Unicode replaced")
+    if filled:
+        notes.append(f"what {filled} fields of a form are filled in with is left out")
     if not text.strip():
         notes.append("the pages hold no text: scanned, needs OCR")
     elif pictures:
@@ -229,13 +233,18 @@ def _on_one_line(text: str) -> str:
 
 
 def _undivided(text: str, known: set[str]) -> str:
-    """Put words together that the end of a line divides; a hyphen that the text has elsewhere stays."""
+    """Put words together that the end of a line divides.
+
+    A hyphen stays that the text has elsewhere, or that is one of a compound, a number or a name.
+    """
 
     def whole(match: re.Match[str]) -> str:
-        first, second = match.groups()
-        if not second[0].islower() or f"{first}-{second}".lower() in known:
-            return f"{first}-{second}"
-        return first + second
+        lead, first, second = match.groups()
+        is_link = bool(lead) and len(first) <= LONGEST_LINK
+        is_name = len(first) == 1 or not (first + second).isalpha() or not second[0].islower()
+        if is_link or is_name or f"{first}-{second}".lower() in known:
+            return f"{lead}{first}-{second}"
+        return lead + first + second
 
     return _DIVIDED.sub(whole, text)
 
@@ -249,6 +258,16 @@ def _largest_heading(blocks: Sequence[layout.Block], body: float) -> str:
 
 # why: on a damaged file pypdf raises all kinds of exceptions (KeyError, RecursionError, ...), so
 # the functions below catch Exception and say what it was
+
+
+def _filled_fields(pdf: PdfReader) -> int:
+    """How many fields of a form somebody has filled in."""
+    try:
+        return sum(
+            bool(value and str(value).strip()) for value in pdf.get_form_text_fields().values()
+        )
+    except Exception:
+        return 0
 
 
 def _opened(data: bytes) -> PdfReader:
