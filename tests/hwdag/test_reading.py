@@ -121,7 +121,7 @@ def test_a_small_reader_reads_what_is_near_the_best_and_the_rest_stays_a_step():
     session = index.reader.sessions[-1]
     assert answer.retrieval.context_tokens == sum(map(session.cost, index.reader.read))
     sent = []
-    index.answer(question, answerer=lambda prompt: sent.append(prompt) or "")
+    index.answer(question, answerer=lambda prompt: sent.append(prompt) or "Nobody")
     assert all(step.node.text in sent[0] for step in steps)
 
 

@@ -340,6 +340,12 @@ def test_the_client_of_openai_asks_and_a_client_that_leaves_ends_its_question(pr
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == expected.text
     assert chunks[-1].choices[0].delta.citations == said.citations
     assert last.usage == answer.usage
+    cut = client.chat.completions.create(model="hwdag", messages=message, max_tokens=1)
+    for found, finish, tokens in ((answer, "stop", None), (cut, "length", 1)):
+        assert found.choices[0].finish_reason == finish
+        assert found.usage.completion_tokens == (
+            tokens or same.reader.count_tokens([said.content])[0]
+        )
 
     for stream in (True, False):
         before = len(read.read_text().splitlines())
