@@ -645,21 +645,18 @@ class HWDAGIndex:
             raise EmptyIndex
         return store
 
-    def _bound(self) -> Store | None:
-        """The store, if there is one by now."""
-        self._bind_existing()
-        return self._store
-
     def _bind(self, store: Store) -> None:
-        self._path, self._store, self._snapshots = store.path, store, Snapshots(store)
+        # why the store last: another thread takes it as a sign that all is there
+        self._path, self._snapshots, self._store = store.path, Snapshots(store), store
 
-    def _bind_existing(self) -> None:
-        """Open a file that another process has created. Raises `IndexMismatch` for another config."""
+    def _bound(self) -> Store | None:
+        """The store, also of a file that was created elsewhere since; raises `IndexMismatch` for another config."""
         if self._store is None and self._path is not None and holds_something(self._path):
             store = Store.open(self._path)
             with on_error(store.close):
                 store.config(self._config)
             self._bind(store)
+        return self._store
 
     @contextmanager
     def _building(self) -> Iterator[Store]:
@@ -667,8 +664,7 @@ class HWDAGIndex:
         if self._path is not None:
             check_folder(self._path)
         with build_lock(self._path, WAIT_SECONDS):
-            self._bind_existing()
-            if self._store is None:
+            if self._bound() is None:
                 self._bind(Store.create(self._path, self._header()))
             yield self._filled
 
@@ -761,7 +757,7 @@ class HWDAGIndex:
             checked: Iterable[Document] = as_documents(documents)
             if isinstance(documents, Collection):  # why: check all documents before building any
                 checked = list(checked)
-            self._bind_existing()
+            self._bound()
             builder = self._builder()
             if builder.config.rules.has_points:
                 _ = builder.plan  # raises before a file is created

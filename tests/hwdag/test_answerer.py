@@ -117,6 +117,11 @@ def test_what_a_model_thinks_aloud_is_no_part_of_the_answer(town, opening):
     assert [cited.text for cited in answer.citations] == ["The tower was built by Jon Berg."]
 
 
+def test_an_answer_that_speaks_of_the_mark_of_a_thought_keeps_its_words(town):
+    for reply in ("A thought ends with </think>, then comes the reply.", "It ends with </think>"):
+        assert town.answer(QUESTION, answerer=lambda prompt, reply=reply: reply).text == reply
+
+
 def test_an_empty_reply_is_no_answer(town):
     for reply in ("", " \n", "<think>He asks who"):
         with pytest.raises(AnswererFailed, match="empty") as failure:

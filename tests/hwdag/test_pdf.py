@@ -267,7 +267,7 @@ def test_the_hyphen_of_a_compound_a_number_or_a_name_stays():
 def test_what_a_form_is_filled_in_with_is_said_to_be_left_out(monkeypatch):
     monkeypatch.setattr(PdfReader, "get_form_text_fields", lambda _: {"ship": "Gudrun", "no": None})
     notes = pdf_content(pdf_world.turned(90, shown=True)).notes
-    assert any("1 fields of a form" in note for note in notes)
+    assert any("filled in with: 1 field" in note for note in notes)
 
 
 def test_lines_of_chinese_are_put_together_without_a_blank():

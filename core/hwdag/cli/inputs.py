@@ -12,7 +12,7 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.lm.cards import CardFile
 from hwdag.lm.heads import HeadFile
-from hwdag.page import is_page
+from hwdag.page import HEAD
 from hwdag.store.sqlite import Store, check_folder, holds_something
 from hwdag.text.files import Skipped, read_documents
 from hwdag.types import Document
@@ -27,10 +27,13 @@ def check_page(path: Path) -> None:
     """Raise `InputError` where no HTML page can be written; an earlier page is replaced, and nothing else."""
     check_folder(path)
     try:
-        is_free = not path.exists() or is_page(path.read_bytes())
+        with path.open("rb") as file:
+            is_page = file.read(len(HEAD)) == HEAD.encode()
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); name another file") from error
-    if not is_free:
+    if not is_page:
         raise InputError(f"{path} exists and is no page of hwdag; name another file for the page")
 
 

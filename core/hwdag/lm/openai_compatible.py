@@ -158,7 +158,7 @@ class OpenAIWriter:
         Once a prompt has failed no other is sent, and those under way, which are paid, have
         `GRACE_SECONDS`.
         """
-        slots, failures = asyncio.Semaphore(self.concurrency), list[WriterFailed]()
+        slots, failures = asyncio.Semaphore(self.concurrency), list[Exception]()
         async with self._client() as client:
 
             async def ask(number: int, prompt: str) -> None:
@@ -175,7 +175,7 @@ class OpenAIWriter:
                         return
                     try:
                         await ask(number, prompt)
-                    except WriterFailed as error:
+                    except Exception as error:
                         failures.append(error)
                         raise
 
@@ -187,10 +187,9 @@ class OpenAIWriter:
             finally:
                 for task in tasks:
                     task.cancel()
-                ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for failure in [*failures, *ended]:
-            if isinstance(failure, Exception):
-                raise failure
+                await asyncio.gather(*tasks, return_exceptions=True)
+        if failures:
+            raise failures[0]
 
     async def _stream(self, prompt: str, limit: int, put: Put[str]) -> TokenCount | None:
         """Put the pieces of a reply as they arrive, and return its tokens."""

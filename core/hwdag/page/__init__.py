@@ -22,12 +22,11 @@ _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029\u007f"}
 """In JSON these only occur within strings, where escapes mean the same."""
 
 
-DOCTYPE, BODY = "<!doctype html>\n", '<div id="hwdag-page"></div>\n'
-
-
-def is_page(data: bytes) -> bool:
-    """Tell whether a file holds a page that was made here."""
-    return data.startswith(DOCTYPE.encode()) and BODY.encode() in data
+HEAD = (
+    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    '<meta name="generator" content="hwdag">\n'
+)
+"""How every page begins; a file that begins so may be replaced by another page."""
 
 
 def page(title: str, data: Mapping[str, Any]) -> str:
@@ -47,11 +46,10 @@ def page(title: str, data: Mapping[str, Any]) -> str:
         {"title": title, "version": __version__, **data}, ensure_ascii=False, separators=(",", ":")
     )
     return (
-        f'{DOCTYPE}<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
+        f'{HEAD}<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"{BODY}<noscript>This page needs JavaScript.</noscript>\n"
+        '<div id="hwdag-page"></div>\n<noscript>This page needs JavaScript.</noscript>\n'
         f'<script type="application/json" id="hwdag-data">{text.translate(_UNSAFE)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
@@ -60,8 +58,7 @@ def page(title: str, data: Mapping[str, Any]) -> str:
 def served_page() -> str:
     """Return the page of a server, which has script and style at `/page.js` and `/page.css`."""
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'{HEAD}<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<title>hwdag</title>\n<link rel="stylesheet" href="/page.css">\n'
         '<link rel="icon" href="data:,">\n</head>\n<body>\n<div id="hwdag-live"></div>\n'
         "<noscript>This page needs JavaScript.</noscript>\n"

@@ -22,7 +22,6 @@ from hwdag.search.context import sections_of
 from hwdag.search.progress import Interruption
 from hwdag.search.units import Place, Unit, citations, units_of
 from hwdag.text.characters import one_line, visible, without_surrogates
-from hwdag.text.points import spoken
 from hwdag.text.words import content_words
 from hwdag.types import Citation, CitedBy, Retrieval, TokenCount
 
@@ -49,6 +48,7 @@ _NUMBERS = re.compile(
 _BEGINNING = re.compile(rf"{_GAP}(?:[\[【][\d\s,;–-]{{0,60}})?\Z")  # of a mark whose end is missing
 _LONGEST_BEGINNING = 8 + 1 + 60
 _QUOTED_NUMBER = re.compile(r"[\[【](\s*\d[\d\s,;–-]*)[\]】]")
+_THOUGHT = re.compile(r"\A(?s:.*?)</think(?:ing)?>[ \t]*\n\s*(?=\S)", re.IGNORECASE)
 _HEADING_SIGN = re.compile(r"(?<!\S)#+(?!\S)\s*")
 
 
@@ -103,8 +103,8 @@ class WrittenAnswer:
             for piece in self._marks.replaced(listening(without_thinking(reply))):
                 self._pieces.append(piece)
                 yield piece
-        # why: of a thought that the chat template opens, only the end shows that it was one
-        if (said := spoken(whole := "".join(heard))).strip() != whole.strip():
+        # why afterwards: of a thought that the chat template opens, a stream shows only the end
+        if (said := without_thought(whole := "".join(heard))) != whole:
             self._marks = Marks([unit.places for unit in self._units])
             self._pieces = list(self._marks.replaced([said]))
         if not (self.text or self._interruption.stopped):
@@ -163,7 +163,7 @@ class WrittenAnswer:
                 replies = answerer.write([self.prompt], max_new_tokens=limit)
                 replied.append(_text(replies[0] if len(replies) == 1 else replies))
                 _check(len(replied[0]))
-                yield spoken(replied[0])
+                yield without_thought(replied[0])
         except Exception as error:
             raise failed(answerer, error, self._retrieval) from error
         if not isinstance(self.tokens, TokenCount):
@@ -287,6 +287,14 @@ def without_thinking(pieces: Iterable[str]) -> Iterator[str]:
             held = ""
     if held and not thinks:
         yield held
+
+
+def without_thought(reply: str) -> str:
+    """Leave out what a reasoning model thought aloud before a whole reply.
+
+    Some chat templates open the block themselves. Then its end stands at the end of a line before the reply.
+    """
+    return _THOUGHT.sub("", "".join(without_thinking([reply])), count=1)
 
 
 def overlapping(reply: str, sentences: Sequence[str], question: str = "") -> dict[int, float]:

@@ -16,10 +16,10 @@ import numpy as np
 from hwdag.arrays import Floats, Mask
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
+from hwdag.search.answerer import without_thought
 from hwdag.search.context import Evidence
 from hwdag.search.corpus import Corpus
 from hwdag.text.characters import one_line, without_surrogates
-from hwdag.text.points import spoken
 from hwdag.text.words import content_words
 from hwdag.types import Step
 
@@ -149,9 +149,9 @@ def rewritten(writer: Writer, question: str, history: History) -> str:
     )
     prompt = REWRITE.replace("{turns}", turns).replace("{question}", one_line(question))
     [reply] = writer.write([prompt], max_new_tokens=LONGEST // 2)
-    lines = spoken(reply).strip().splitlines()
+    lines = without_thought(reply).strip().splitlines()
     found = lines[0].strip().removeprefix("Question:").strip(' "“”') if lines else ""
-    return found[:LONGEST]
+    return without_surrogates(found)[0][:LONGEST]
 
 
 def topic(corpus: Corpus, history: History, allowed: Mask | None = None) -> Floats:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
+from typing import Any
 
 from hwdag.errors import InputError
 from hwdag.text.content import Content, UnreadableError, plain_content
@@ -77,10 +78,8 @@ def read_documents(
     Raises:
         InputError: a path does not exist, or is none; nothing is read then.
     """
-    several = (
-        paths if isinstance(paths, Iterable) and not isinstance(paths, str | bytes) else [paths]
-    )
-    given = list(several)
+    is_one = isinstance(paths, str | bytes) or not isinstance(paths, Iterable)
+    given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type] # a path is one
     if wrong := [one for one in given if not isinstance(one, str | os.PathLike) or not str(one)]:
         raise InputError(
             f"a path must be a text or an os.PathLike, not empty, got {brief(wrong[0])}"

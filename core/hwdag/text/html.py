@@ -29,9 +29,6 @@ _BLOCK = re.compile(
 )
 """HTML elements that stand apart, by a blank line."""
 
-_OPEN_ENDED = frozenset({"li", "dt", "dd", "tr", "td", "th", "option"})
-"""HTML elements that end where the next of their kind begins."""
-
 _CELLS = ("td", "th")
 _ROWS = ("tr", *_CELLS)
 _PARTS = ("thead", "tbody", "tfoot", "caption", *_ROWS)
@@ -39,8 +36,13 @@ _ENDED_BY = {
     **dict.fromkeys(_CELLS, _CELLS),
     "tr": _ROWS,
     **dict.fromkeys(("thead", "tbody", "tfoot"), _PARTS),
+    "li": ("li",),
+    **dict.fromkeys(("dt", "dd"), ("dt", "dd")),
+    "option": ("option",),
 }
-"""HTML elements of a table, each with those of the same table that end where it begins."""
+"""HTML elements, each with those of the same table or list that end where it begins."""
+
+_HOLDERS = frozenset({"table", "ul", "ol", "dl", "select"})
 
 DEEPEST = 100
 """Open elements among which such a one is looked for."""
@@ -91,7 +93,7 @@ def html_content(data: bytes) -> Content:
 
 
 def parsed(markup: str) -> BeautifulSoup:
-    """Parse a page, also where end tags of cells and rows are left out."""
+    """Parse a page, also where end tags of cells, rows and items are left out."""
     return _page_class()(markup, "html.parser")
 
 
@@ -100,14 +102,14 @@ def _page_class() -> type[BeautifulSoup]:
     from bs4 import BeautifulSoup
 
     class Page(BeautifulSoup):
-        """Closes cells and rows where the next ones begin, as browsers do and html.parser does not."""
+        """Closes cells, rows and items where the next ones begin, as browsers do and html.parser does not."""
 
         def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Tag | None:
             if ended := _ENDED_BY.get(name):
                 first = len(self.tagStack)
                 # why a limit: other tags that do not end may be there by the thousand
                 for at in range(first - 1, max(0, first - DEEPEST), -1):
-                    if self.tagStack[at].name == "table":
+                    if self.tagStack[at].name in _HOLDERS:
                         break
                     first = at if self.tagStack[at].name in ended else first
                 self.endData()
@@ -214,11 +216,9 @@ def _is_hidden(tag: Tag) -> bool:
     is_shown = tag.get("hidden", "until-found") == "until-found"
     if is_shown and "display:none" not in "".join(str(tag.get("style", "")).lower().split()):
         return False
-    # why: the end of these may be left out, and then bs4 takes what follows into them
-    inner = {getattr(child, "name", None) or "" for child in tag.contents}
-    if tag.name == "p":
-        return not any(map(_BLOCK.fullmatch, inner))
-    return tag.name not in _OPEN_ENDED or tag.name not in inner
+    # why: the end of a paragraph may be left out, and then bs4 takes what follows into it
+    inner = (getattr(child, "name", None) or "" for child in tag.contents)
+    return tag.name != "p" or not any(map(_BLOCK.fullmatch, inner))
 
 
 class _Cell(NamedTuple):
@@ -237,7 +237,7 @@ def _data_table(table: Tag) -> list[str]:
         return []
     found = [(row, row.find_all(["td", "th"], recursive=False)) for row in table.find_all("tr")]
     if sum(len(row) for _, row in found) != len(table.find_all(["td", "th"])):
-        return []  # why: cells without a row or within another one, of tags that do not end
+        return []  # why: cells without a row
     cells = [list(map(_cell, row)) for tag, row in found if not _is_hidden(tag)]
     most = MOST_SPANNED * sum(len(cell.text) + 1 for row in cells for cell in row)
     rows = _spread(cells, most)

@@ -71,7 +71,7 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     if odd:
         notes.append(f"{odd} characters that are not Unicode replaced")
     if filled:
-        notes.append(f"what {filled} fields of a form are filled in with is left out")
+        notes.append(f"left out what a form is filled in with: {filled}")
     if not text.strip():
         notes.append("the pages hold no text: scanned, needs OCR")
     elif pictures:
@@ -260,14 +260,15 @@ def _largest_heading(blocks: Sequence[layout.Block], body: float) -> str:
 # the functions below catch Exception and say what it was
 
 
-def _filled_fields(pdf: PdfReader) -> int:
-    """How many fields of a form somebody has filled in."""
+def _filled_fields(pdf: PdfReader) -> str:
+    """How many fields of a form somebody has filled in; "" for none."""
     try:
-        return sum(
-            bool(value and str(value).strip()) for value in pdf.get_form_text_fields().values()
-        )
-    except Exception:
-        return 0
+        values = [
+            value for value in pdf.get_form_text_fields().values() if str(value or "").strip()
+        ]
+    except Exception as error:
+        return said(error)
+    return f"{len(values)} field{'s' * (len(values) > 1)}" if values else ""
 
 
 def _opened(data: bytes) -> PdfReader:

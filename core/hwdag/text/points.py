@@ -38,7 +38,7 @@ def parse_points(reply: str) -> list[str]:
     bullet, echoes of the format, points without a letter or digit, and repetitions. Linear in the reply.
     """
     found: dict[str, str] = {}
-    for lines in _bullets(spoken(reply)):
+    for lines in _bullets(_spoken(reply)):
         point = _plain(" ".join(" ".join(lines).split()))
         if _says_something(point) and not _ECHO.fullmatch(point):
             found.setdefault("".join(point.split()).casefold(), point)
@@ -51,13 +51,13 @@ def parse_statement(reply: str) -> list[str]:
     Left out: thinking, fences, headings, echoes of the format, and lines that end with a colon. Linear in
     the reply.
     """
-    lines = filter(_is_told, map(str.strip, spoken(reply).splitlines()))
+    lines = filter(_is_told, map(str.strip, _spoken(reply).splitlines()))
     text = _plain(" ".join(" ".join(lines).split()))
     return [text[s.start : s.end] for s in sentences(text)]
 
 
-def spoken(reply: str) -> str:
-    """Return a reply without what a reasoning model thinks aloud before it."""
+def _spoken(reply: str) -> str:
+    """The reply without its thinking."""
     # why: JSON can spell half of a pair, and a server may cut a reply between the halves
     sound, _ = without_surrogates(reply)
     # why split: some chat templates open the block themselves, so the reply only closes it
