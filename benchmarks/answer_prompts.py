@@ -26,7 +26,7 @@ from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import SearchLayout
 from hwdag.lm.session import KVDecoding
-from hwdag.search.context import by_section
+from hwdag.search.reading import by_section
 from hwdag.text.prompts import SUFFICIENCY, SearchPrompts
 from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.text_metrics import f1

@@ -29,13 +29,13 @@ import torch
 from hwdag import HWDAGIndex
 from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig, SearchConfig
+from hwdag.corpus.block import Block
+from hwdag.corpus.corpus import Corpus
 from hwdag.embedding.default import default_embedder
-from hwdag.graph.block import Block
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec, Range
-from hwdag.search.corpus import Corpus
 from hwdag.search.find import Query, find
 from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts

@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwdag.cli.main import main as hwdag
+from hwdag_app.main import main as hwdag
 from hwdag_lab.eval.data import pool_records, records_of, write_records
 from hwdag_lab.eval.records import read_results
 from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap

@@ -3,7 +3,7 @@
     python benchmarks/found.py rows train --skip 0      # a line for each question; goes on where it was
     python benchmarks/found.py rows train --pool 25     # the same over one pool of documents
     python benchmarks/found.py rows dev && python benchmarks/found.py rows dev --pool 4
-    python benchmarks/found.py fit                      # writes core/hwdag/search/found.json
+    python benchmarks/found.py fit                      # writes core/hwdag/search/answerability.json
     python benchmarks/found.py report                   # AUC, calibration and coverage on the dev rows
     python benchmarks/found.py rows train --short --skip 120
     python benchmarks/found.py budgets                  # F1 by token budget and size of the collection
@@ -41,19 +41,19 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hwdag import HWDAGIndex, SearchConfig
+from hwdag.answers.abstention import is_short
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder
 from hwdag.lm.default import DEFAULT_MODEL, load_reader
 from hwdag.scope import Scope
-from hwdag.search.context import by_section
-from hwdag.search.found import (
+from hwdag.search.answerability import (
     COEFFICIENTS,
     Nearness,
     answer_signals,
     evidence_signals,
-    is_short,
     logit,
 )
+from hwdag.search.reading import by_section
 from hwdag.text.words import words
 from hwdag.types import Document
 from hwdag_lab.eval.data import read_records

@@ -30,9 +30,9 @@ from pathlib import Path
 import numpy as np
 
 from hwdag import HWDAGIndex, SearchConfig
-from hwdag.text.files import read_documents
 from hwdag.text.words import words
 from hwdag.types import Document
+from hwdag_files.read import read_documents
 from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.text_metrics import f1
 

@@ -25,7 +25,7 @@ import numpy as np
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.lm.base import Reader
 from hwdag.lm.default import as_reader, load_reader
-from hwdag.search.context import by_section
+from hwdag.search.reading import by_section
 from hwdag_lab.eval.data import records_of
 from hwdag_lab.eval.schema import Question, Record
 from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap

@@ -30,13 +30,14 @@ import numpy as np
 from hwdag import BuildConfig, Document, HWDAGIndex, Node, SearchConfig, Span
 from hwdag.arrays import Vectors
 from hwdag.config import NEVER
+from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.similarity import Similarity
 from hwdag.embedding.default import default_embedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
-from hwdag.search.corpus import Corpus
 from hwdag.search.find import Query
 from hwdag.search.frontier import Frontier
-from hwdag.search.similarity import References, Similarity
+from hwdag.search.references import References
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.erasure import arrays_of, drop_arrays
 from hwdag.store.sqlite import Header, Store

@@ -20,14 +20,14 @@ import numpy as np
 
 from hwdag.building.levels import embedded_parts
 from hwdag.config import Scoring, SearchConfig
+from hwdag.corpus.block import Block
+from hwdag.corpus.corpus import Corpus
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.titles import embed_parts
-from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader
 from hwdag.lm.default import converted, embedded_gguf
-from hwdag.search.corpus import Corpus
 from hwdag.search.find import Query, find
 from hwdag.search.navigator import navigator_of
 from hwdag.text.chunking import leaves

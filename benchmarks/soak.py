@@ -36,7 +36,7 @@ from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import EmptyIndex, HWDAGError, IndexBusy, IndexFileError, InputError
-from hwdag.search import segment_files
+from hwdag.store import segment_files
 from hwdag.store.sqlite import Entry
 from hwdag_lab.scripted import ScriptedLM
 

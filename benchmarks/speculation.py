@@ -24,7 +24,7 @@ from hwdag import BuildConfig, HWDAGIndex, SearchConfig
 from hwdag.lm import session
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
-from hwdag.search.context import with_headings
+from hwdag.search.budget import with_headings
 from hwdag.types import Retrieval
 from hwdag_lab.eval.data import records_of
 

@@ -30,10 +30,10 @@ import hwdag.search.find as find_module
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.arrays import Floats, Mask
 from hwdag.config import Method, SearchPlan
+from hwdag.corpus.similarity import Similarity
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
-from hwdag.search.similarity import Similarity
 from hwdag.search.snapshots import navigator_of
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.eval.data import records_of

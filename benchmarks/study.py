@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwdag.cli.main import main as hwdag
+from hwdag_app.main import main as hwdag
 
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data")) / "dev"
 OURS = (

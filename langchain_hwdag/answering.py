@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, conver
 from langchain_core.runnables import Runnable, RunnableGenerator
 from langchain_core.runnables.utils import AddableDict
 
+from hwdag.answers.stream import AnswerStream
 from hwdag.errors import EmptyIndex, InputError
-from hwdag.search.answering import AnswerStream
-from hwdag.search.conversation import turns_of
+from hwdag.search.follow_ups import turns_of
 from hwdag.threads import each_in_a_thread, in_question_thread
 from langchain_hwdag.documents import node_document
 

@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
 )
 
+from hwdag.answers.passages import Returns, returned
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.config import SearchConfig, checked_k
@@ -30,7 +31,6 @@ from hwdag.errors import EmptyIndex, InputError
 from hwdag.filters import Filter, predicate
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
-from hwdag.search.passages import Returns, returned
 from hwdag.types import Step
 from langchain_hwdag.documents import node_document
 from langchain_hwdag.events import STEP_EVENT, in_thread

@@ -9,6 +9,7 @@ from typing import Any, Self
 from langchain_core.documents import Document
 from pydantic import Field, field_validator
 
+from hwdag.methods import retriever_class
 from hwdag.retriever import Retriever, finished, make_retriever
 from langchain_hwdag.adapters import MODELS
 from langchain_hwdag.base_retriever import CoreSearchRetriever, SearchOptions, unwrapped
@@ -55,9 +56,6 @@ class CoreRetriever(CoreSearchRetriever):
         ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}
         theirs = {k: v for k, v in options.items() if k not in ours}
         if isinstance(retriever, str):
-            # why here: nothing else needs the lab
-            from hwdag_lab.methods.registry import retriever_class
-
             retriever = retriever_class(retriever)
         wrapped = cls(retriever=make_retriever(unwrapped(retriever), theirs, MODELS), **ours)
         found = [as_core_document(document) for document in documents]

@@ -13,6 +13,7 @@ from langchain_core.indexing import DeleteResponse, UpsertResponse
 from langchain_core.indexing.base import DocumentIndex
 from langchain_core.runnables import Runnable
 
+from hwdag.answers.stream import AnswerStream
 from hwdag.checks import one_of, refuse
 from hwdag.config import REPLY_TOKENS
 from hwdag.errors import InputError
@@ -20,7 +21,6 @@ from hwdag.filters import Filter
 from hwdag.index import AskOptions
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.scope import Scope
-from hwdag.search.answering import AnswerStream
 from langchain_hwdag.adapters import as_writer
 from langchain_hwdag.answering import answering
 from langchain_hwdag.base_retriever import SearchOptions

@@ -17,7 +17,7 @@ from llama_index.core.chat_engine.types import (
 from llama_index.core.memory import BaseMemory
 from llama_index.core.schema import QueryBundle
 
-from hwdag.search.conversation import turns_of
+from hwdag.search.follow_ups import turns_of
 from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
 from llama_index_hwdag.adapters import as_writer

@@ -22,7 +22,7 @@ from llama_index.core.instrumentation.events.synthesis import (
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from hwdag.search.answering import AnswerStream
+from hwdag.answers.stream import AnswerStream
 from hwdag.threads import each_in_a_thread
 from hwdag.trace.provenance import METADATA_KEY
 from llama_index_hwdag.adapters import as_writer

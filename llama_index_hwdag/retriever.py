@@ -17,16 +17,17 @@ from llama_index.core.instrumentation.events.retrieval import (
 )
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
+from hwdag.answers.passages import Returns, checked_returns, returned
+from hwdag.answers.stream import AnswerStream
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse, under_one_name
 from hwdag.config import SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex
 from hwdag.index import HWDAGIndex as CoreIndex
+from hwdag.methods import retriever_class
 from hwdag.retriever import Retriever, finished, make_retriever
 from hwdag.scope import Scope
-from hwdag.search.answering import AnswerStream
-from hwdag.search.passages import Returns, checked_returns, returned
 from hwdag.trace.provenance import provenance
 from hwdag.types import Retrieval, Step
 from llama_index_hwdag.adapters import MODELS
@@ -138,9 +139,6 @@ class CoreRetriever(BaseRetriever):
         ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}
         theirs = {k: v for k, v in options.items() if k not in ours}
         if isinstance(retriever, str):
-            # why here: nothing else needs the lab
-            from hwdag_lab.methods.registry import retriever_class
-
             retriever = retriever_class(retriever)
         made = make_retriever(_unwrapped(retriever), theirs, MODELS)
         wrapped = cls(made, callback_manager=callback_manager, **ours)

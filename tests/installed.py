@@ -32,7 +32,7 @@ def core():
     answer = index.answer(QUESTION, config=hwdag.SearchConfig(token_budget=60))
     assert "Clara Holm" in answer.retrieval.steps[0].node.text, answer
     assert index.reader.known_heads
-    from hwdag.cli.demo import documentation
+    from hwdag_app.cli.demo import documentation
 
     assert (documentation() / "guide.md").is_file()
 

@@ -34,7 +34,7 @@ def main(file: Path, port: int) -> None:
     """Serve until killed; the number of nodes read stands in the file."""
     import uvicorn
 
-    from hwdag_serve.application import ServerConfig, application
+    from hwdag_app.serve.application import ServerConfig, application
 
     served = index()
     search = served.stream

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from worlds import document_of, random_graph, random_vectors, under_headings
 
-from hwdag.graph.block import Block, Postings
+from hwdag.corpus.block import Block, Postings
 from hwdag.graph.dag import HWDAG
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.text.headings import Outline

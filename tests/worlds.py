@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Mask, Vectors
 from hwdag.config import Method, SearchConfig
-from hwdag.graph.block import Block
+from hwdag.corpus.block import Block
+from hwdag.corpus.corpus import Corpus
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
-from hwdag.search.context import Evidence
-from hwdag.search.corpus import Corpus
 from hwdag.search.find import Query, find
 from hwdag.search.navigator import Navigator
+from hwdag.search.reading import Evidence
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread

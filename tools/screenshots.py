@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import sync_playwright
 
 from hwdag import Document, HWDAGIndex
-from hwdag.text.files import read_documents
+from hwdag_files.read import read_documents
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -23,7 +23,7 @@ API = {
     "models": ("hwdag.lm", "hwdag.embedding"),
     "retrievers": ("hwdag_lab.methods",),
     "storage": ("hwdag.store",),
-    "serving": ("hwdag_serve",),
+    "serving": ("hwdag_app",),
     "evaluation": ("hwdag_lab.eval", "hwdag_lab.heads"),
     "llama_index_hwdag": ("llama_index_hwdag",),
     "langchain_hwdag": ("langchain_hwdag",),

@@ -14,8 +14,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
-from hwdag.cli.main import parser
-from hwdag.cli.options import DOCUMENTED
+from hwdag_app.cli.options import DOCUMENTED
+from hwdag_app.main import parser
 
 OPTIONS = re.compile(r"^<!-- options: ([\w.]+) -->$", re.MULTILINE)
 COMMANDS = "<!-- commands -->"

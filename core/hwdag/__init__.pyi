@@ -1,5 +1,6 @@
 """The public names of hwdag: type checkers read them here, and so does the package itself."""
 
+from hwdag.answers.stream import AnswerStream as AnswerStream
 from hwdag.building.ray import RayExecutor as RayExecutor
 from hwdag.building.report import BuildReport as BuildReport
 from hwdag.config import BuildConfig as BuildConfig
@@ -12,7 +13,6 @@ from hwdag.lm.openai_compatible import OpenAIWriter as OpenAIWriter
 from hwdag.rerank import rank_passages as rank_passages
 from hwdag.retriever import Retriever as Retriever
 from hwdag.scope import Scope as Scope
-from hwdag.search.answering import AnswerStream as AnswerStream
 from hwdag.text.prompts import Prompts as Prompts
 from hwdag.types import Answer as Answer
 from hwdag.types import Citation as Citation

@@ -16,6 +16,8 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
+from hwdag.answers.passages import Returns, checked_returns, returned
+from hwdag.answers.stream import AnswerStream
 from hwdag.building.insertion import Executor, Insertion, as_documents, is_built
 from hwdag.building.levels import GraphBuilder, method_of
 from hwdag.building.points import points_writer
@@ -40,13 +42,11 @@ from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.page import framed
 from hwdag.retriever import SearchOptions
 from hwdag.scope import Scope
-from hwdag.search.answering import AnswerStream
-from hwdag.search.context import Evidence
-from hwdag.search.conversation import History, rewriter, standalone
 from hwdag.search.find import Query
-from hwdag.search.passages import Returns, checked_returns, returned
-from hwdag.search.progress import Interruption, StopFlag
+from hwdag.search.follow_ups import History, rewriter, standalone
+from hwdag.search.reading import Evidence
 from hwdag.search.snapshots import Snapshots
+from hwdag.search.stopping import Interruption, StopFlag
 from hwdag.store.database import ThreadLock, build_lock, on_error
 from hwdag.store.sqlite import Entry, Header, Store, StoreView, check_folder, holds_something
 from hwdag.text.characters import without_surrogates

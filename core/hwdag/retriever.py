@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
+from hwdag.answers.stream import AnswerStream
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.config import SearchConfig
 from hwdag.errors import InputError
 from hwdag.scope import Scope
-from hwdag.search.answering import AnswerStream
 from hwdag.trace.bars import Reporter
 from hwdag.types import Answer, Document, OnStep, Retrieval
 

@@ -223,7 +223,7 @@ class Retrieval:
     """The question of its own that was searched for in place of one that refers to earlier ones; None for
     the question as it was asked."""
     answerability: float | None = None
-    """Probability that the visited nodes hold an answer (`hwdag.search.found`); None where it is not
+    """Probability that the visited nodes hold an answer (`hwdag.search.answerability`); None where it is not
     known: with another embedder than the default, by the papers' methods, or for a question that refers to
     earlier ones and was not rewritten. 0 if there is nothing to answer from."""
 
@@ -335,7 +335,7 @@ class Answer:
     """Probability that the reply is right. Of an answerer, whose likelihood is not known, it is
     `Retrieval.answerability`. None where that is None."""
     found: bool | None = None
-    """Whether the documents seem to answer the question (`hwdag.search.found`); None where that is not known."""
+    """Whether the documents seem to answer the question (`hwdag.search.answerability`); None where that is not known."""
     answerer_tokens: TokenCount | None = None
     """What the answerer read and wrote, part of `usage.tokens`; None where the reader answered."""
 

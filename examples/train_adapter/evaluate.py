@@ -27,7 +27,7 @@ from examples.train_adapter.lines import Json, lines_of
 from examples.train_adapter.trees import placed, window
 from hwdag.lm.default import BASE_MODEL, load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.context import by_section
+from hwdag.search.reading import by_section
 from hwdag.text.headings import searched_text
 from hwdag.text.points import parse_points
 from hwdag.text.prompts import SummaryPrompt

@@ -32,7 +32,7 @@ from examples.train_adapter.walked import is_verdict, tells
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import SearchLayout
 from hwdag.lm.tokens import Range
-from hwdag.search.context import by_section
+from hwdag.search.reading import by_section
 from hwdag.text.characters import one_line
 from hwdag.text.headings import searched_text
 from hwdag.text.prompts import SummaryPrompt

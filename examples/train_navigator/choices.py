@@ -9,9 +9,9 @@ import numpy as np
 
 from examples.train_navigator.states import SCORING, World
 from hwdag.arrays import Floats, Indices, Vectors
+from hwdag.corpus.similarity import Similarity
+from hwdag.search.features import Signals
 from hwdag.search.frontier import Frontier
-from hwdag.search.navigator import Signals
-from hwdag.search.similarity import Similarity
 from hwdag.types import Node, Span
 from hwdag_lab.eval.evidence import HALF, TOUCHED
 from hwdag_lab.eval.schema import Question

@@ -10,13 +10,13 @@ import numpy as np
 from hwdag.arrays import Indices, Vectors
 from hwdag.building.levels import embedded_parts
 from hwdag.config import Scoring
+from hwdag.corpus.block import Block
+from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.similarity import Similarity
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.titles import embed_parts
-from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
-from hwdag.search.corpus import Corpus
 from hwdag.search.frontier import Frontier
-from hwdag.search.similarity import Similarity
 from hwdag.text.chunking import leaves
 from hwdag.text.headings import headings
 from hwdag.types import Document, Node, Span

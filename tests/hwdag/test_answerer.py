@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.answers.generated import LONGEST_REPLY, Marks, overlapping
 from hwdag.config import ANSWERER_BUDGET, TOKEN_BUDGET
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError, ReaderRequired
 from hwdag.lm.default import load_reader
 from hwdag.lm.openai_compatible import OpenAIWriter
-from hwdag.search.answerer import LONGEST_REPLY, Marks, overlapping, without_thinking
-from hwdag.search.conversation import checked_history
+from hwdag.search.follow_ups import checked_history
 from hwdag.text.prompts import SearchPrompts
+from hwdag.text.thinking import without_thinking
 from hwdag.types import Span, TokenCount
 from hwdag_lab.scripted import ScriptedLM
 

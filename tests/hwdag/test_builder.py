@@ -19,9 +19,9 @@ from hwdag.building.windows import (
     windows_of,
 )
 from hwdag.config import BuildConfig
+from hwdag.corpus.block import Block, key_of
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, InputError, WriterFailed
-from hwdag.graph.block import Block, key_of
 from hwdag.lm.base import Replay
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout, writing_ids

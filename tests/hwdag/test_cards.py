@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from tiny import model, tokenizer
 
-from hwdag.cli.main import main
 from hwdag.config import NEVER
 from hwdag.errors import InputError
 from hwdag.lm.cards import CAPABLE_WEIGHTS, Card, CardFile, assumed, card_file, shipped_cards
@@ -14,6 +13,7 @@ from hwdag.lm.default import BASE_MODEL, DEFAULT_MODEL
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.known import facts_of
 from hwdag.text.prompts import SearchPrompts
+from hwdag_app.main import main
 
 
 def file_of(lm, **facts):

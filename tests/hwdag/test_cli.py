@@ -16,13 +16,13 @@ import pytest
 from chat_world import serving
 from pypdf import PdfWriter
 
-from hwdag.cli.main import main
-from hwdag.cli.options import add_config, config_of
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.index import HWDAGIndex
 from hwdag.options import members
 from hwdag.store.sqlite import holds_something
 from hwdag.types import StopReason
+from hwdag_app.cli.options import add_config, config_of
+from hwdag_app.main import main
 
 HARBOUR = """# The harbour
 
@@ -225,7 +225,7 @@ def test_a_page_replaces_a_page_and_nothing_else(index_file, tmp_path, capsys):
 
 def test_what_a_terminal_cannot_show_is_spelled_out():
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    code = "from hwdag.cli.terminal import visible_output\nwith visible_output(): print('Käse')"
+    code = "from hwdag_app.cli.terminal import visible_output\nwith visible_output(): print('Käse')"
     command = [sys.executable, "-c", code]
     shown = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (shown.returncode, shown.stdout.strip()) == (0, b"K\\xe4se")
@@ -241,7 +241,7 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
     # attention, since a document without it is built faster than the file is looked at
     options = ["--embedder", "hashing-64", "--method", "hwdag"]
     with subprocess.Popen(
-        [sys.executable, "-m", "hwdag.cli.main", "build", docs, "-o", path, *options],
+        [sys.executable, "-m", "hwdag_app.main", "build", docs, "-o", path, *options],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as child:

@@ -13,14 +13,15 @@ from reference import DenseWorld, reference_parts, reference_prior
 from worlds import WORDS, corpus_of, random_text, random_vectors, walk
 
 from hwdag.config import NEVER, Scoring, SearchConfig
-from hwdag.graph.block import Block
+from hwdag.corpus import lexicon as lexicons
+from hwdag.corpus import segments
+from hwdag.corpus.block import Block
+from hwdag.corpus.corpus import Corpus, Vanished
+from hwdag.corpus.similarity import Similarity
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search import frontier as frontiers
-from hwdag.search import lexicon as lexicons
-from hwdag.search import segments
-from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.frontier import Frontier, highest
-from hwdag.search.similarity import References, Similarity
+from hwdag.search.references import References
 from hwdag.text.headings import Outline, searched_text
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span

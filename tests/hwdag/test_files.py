@@ -25,12 +25,12 @@ from pypdf.generic import (
 )
 
 from hwdag.errors import InputError
-from hwdag.text.content import UnreadableError
-from hwdag.text.files import Skipped, read_documents
 from hwdag.text.headings import headings
-from hwdag.text.pdf import pdf_content
 from hwdag.text.sentences import sentences
 from hwdag.types import Document
+from hwdag_files.content import UnreadableError
+from hwdag_files.pdf import pdf_content
+from hwdag_files.read import Skipped, read_documents
 
 
 def read(path):
@@ -476,7 +476,7 @@ def test_a_far_cell_of_a_sheet_takes_no_memory(tmp_path):
     # why in another process: this one may have had larger children
     code = """
         import resource, sys
-        from hwdag.text.files import read_documents
+        from hwdag_files.read import read_documents
 
         for document in read_documents([sys.argv[1]]):
             assert "| far" in document.text

@@ -10,14 +10,14 @@ import pytest
 from test_saving_over import FERRY, MILL, assert_holds, index_of, with_a_killed_write
 
 from hwdag import Document, HWDAGIndex
-from hwdag.cli.main import main
 from hwdag.errors import IndexFileError
-from hwdag.search import segment_files
+from hwdag.store import segment_files
 from hwdag.store.calls import CallCache
 from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
 from hwdag.store.unfinished import unfinished_file
 from hwdag.store.verify import compact, verify
+from hwdag_app.main import main
 from hwdag_lab.scripted import ScriptedLM
 
 LONG = Document("long", "The miller keeps grain. He counts the sacks at night. " * 99)

@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
+from hwdag.answers.abstention import NOT_FOUND, judged, not_found
+from hwdag.answers.decoded import DecodedAnswer
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.search.answering import DecodedAnswer
-from hwdag.search.found import (
-    NOT_FOUND,
+from hwdag.search.answerability import (
     Nearness,
     answer_signals,
     answerability,
     evidence_signals,
     fitted,
-    judged,
     logit,
-    not_found,
 )
 from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM

@@ -17,7 +17,6 @@ from worlds import corpus_of, random_prose, walk
 from hwdag.building.insertion import Insertion
 from hwdag.building.levels import MAX_LEVELS, GraphBuilder
 from hwdag.building.windows import WindowPlan
-from hwdag.cli.terminal import visible_output
 from hwdag.config import NEVER, BuildConfig, SearchConfig
 from hwdag.embedding.default import load_embedder
 from hwdag.embedding.hashing import HashingEmbedder
@@ -29,11 +28,12 @@ from hwdag.lm.tokens import Codec
 from hwdag.lm.writers import CallableWriter
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
-from hwdag.text.files import read_documents
 from hwdag.text.prompts import Prompts, SearchPrompts, SummaryPrompt
 from hwdag.trace import render
 from hwdag.trace.bars import Silent
 from hwdag.types import Answer, Citation, Document, Span, Usage
+from hwdag_app.cli.terminal import visible_output
+from hwdag_files.read import read_documents
 from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = BuildConfig(window_tokens=320, chunk_tokens=40).resolved("hwdag")

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag.config import Scoring, SearchConfig
+from hwdag.corpus import lexicon as lexicons
+from hwdag.corpus.block import Block, indexed
+from hwdag.corpus.lexicon import K1, B, Lexicon
+from hwdag.corpus.segments import Segment
 from hwdag.errors import InputError, UnknownOption
-from hwdag.graph.block import Block, indexed
 from hwdag.index import HWDAGIndex
-from hwdag.search import lexicon as lexicons
-from hwdag.search.lexicon import K1, B, Lexicon
-from hwdag.search.segments import Segment
 from hwdag.text.words import asked_words
 from hwdag.text.words import content_words as words
 from hwdag.types import Document, Node, Span

@@ -6,11 +6,11 @@ import torch
 from tiny import FAMILIES, cold_logprobs, model, tokenizer
 
 from hwdag import BuildConfig, HWDAGIndex
+from hwdag.answers.stream import AnswerStream
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.answering import AnswerStream
-from hwdag.search.context import Evidence
+from hwdag.search.reading import Evidence
 from hwdag.text.prompts import ANSWER, SearchPrompts, choosing
 from hwdag_lab.scripted import ScriptedLM
 

@@ -11,12 +11,12 @@ from transformers.utils import logging
 
 import hwdag
 from hwdag import Document, HWDAGIndex
-from hwdag.cli.asking import show_answer
-from hwdag.cli.main import main
-from hwdag.cli.terminal import Visible, print_styled
 from hwdag.config import SearchConfig
 from hwdag.quiet import without_bars
 from hwdag.trace import render
+from hwdag_app.cli.asking import show_answer
+from hwdag_app.cli.terminal import Visible, print_styled
+from hwdag_app.main import main
 
 NOWHERE = ["--reader", "/nowhere/nothing", "--dtype", "float32"]
 """A reader that cannot be loaded, and is loaded as soon as it is asked for."""

@@ -11,6 +11,7 @@ from worlds import corpus_of, random_graph, random_vectors
 from examples.train_navigator.choices import choices, gains
 from examples.train_navigator.states import Task, asked
 from hwdag.config import BuildConfig, Scoring, SearchConfig
+from hwdag.corpus.similarity import Similarity
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ModelNotFound
@@ -18,7 +19,6 @@ from hwdag.index import HWDAGIndex
 from hwdag.scope import Scope
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import CARD, SHIPPED, Navigator, embedded, navigator_of
-from hwdag.search.similarity import Similarity
 from hwdag.types import Document
 from hwdag_lab.eval.data import write_records
 from hwdag_lab.eval.schema import parse_record

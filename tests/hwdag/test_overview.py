@@ -12,11 +12,11 @@ from hypothesis import given
 from test_corpus import CHOICES, SEEDS, addresses, history
 
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
+from hwdag.answers.quoted import LEAST_QUOTED, MOST_QUOTED
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.search import find as finding
-from hwdag.search.answering import LEAST_QUOTED, MOST_QUOTED
 from hwdag.search.overview import SHARE, asks_for_overview
 from hwdag.text.prompts import OVERVIEW, SearchPrompts
 from hwdag_lab.scripted import ScriptedLM

@@ -26,11 +26,11 @@ from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Frame, FrameBreak, PageBreak, Paragraph, Table
 
-from hwdag.text import layout, open_tables, pieces
-from hwdag.text import pdf as pdf_module
-from hwdag.text.files import read_documents
-from hwdag.text.pdf import pdf_content
 from hwdag.text.sentences import sentences
+from hwdag_files import layout, open_tables, pieces
+from hwdag_files import pdf as pdf_module
+from hwdag_files.pdf import pdf_content
+from hwdag_files.read import read_documents
 
 pytest.importorskip("pdfplumber")
 

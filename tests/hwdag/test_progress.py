@@ -8,7 +8,7 @@ from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.search.progress import ProgressControl
+from hwdag.search.stopping import ProgressControl
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.scripted import ScriptedLM
 

@@ -17,19 +17,19 @@ from worlds import assert_partition, random_text
 
 from hwdag.errors import InputError
 from hwdag.lm.tokens import Codec
-from hwdag.text import html
 from hwdag.text import sentences as sentences_module
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.chunking import chunk, leaves
-from hwdag.text.content import UnreadableError
-from hwdag.text.files import read_documents
 from hwdag.text.headings import LONGEST_HEADING, headings, in_context
-from hwdag.text.html import html_content
 from hwdag.text.points import parse_points
 from hwdag.text.prompts import SearchPrompts, SummaryPrompt
 from hwdag.text.sentences import SLAB, sentences
 from hwdag.text.words import content_words, words
 from hwdag.types import Document, Span
+from hwdag_files import html
+from hwdag_files.content import UnreadableError
+from hwdag_files.html import html_content
+from hwdag_files.read import read_documents
 from hwdag_lab.eval.fields import MalformedRecord, decoded
 from hwdag_lab.eval.schema import parse_record
 from hwdag_lab.methods.longllmlingua import whole_words

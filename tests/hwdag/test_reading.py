@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hwdag.config import NEVER, SearchConfig
 from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
-from hwdag.search.context import FEW, NEAR_BEST, Sections, by_section, with_headings
-from hwdag.search.rows import better_rows, matching_rows
+from hwdag.search.budget import Sections, with_headings
+from hwdag.search.reading import FEW, NEAR_BEST, by_section
+from hwdag.search.table_rows import better_rows, matching_rows
 from hwdag.text.headings import in_context, parted, searched_text
 from hwdag.text.sentences import sentences
 from hwdag.text.tables import markdown_with_headers

@@ -15,12 +15,12 @@ from test_merge import ATTENTION, rows
 
 from hwdag import HWDAGIndex
 from hwdag.building.levels import embedded_parts
-from hwdag.cli.main import main
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.titles import embed_parts
 from hwdag.errors import IndexFileError, InputError, ModelNotFound
 from hwdag.store.sqlite import Store
 from hwdag.store.verify import verify
+from hwdag_app.main import main
 
 OTHER = HashingEmbedder(64)
 EVIDENCE = replace(CONFIG, method="evidence")

@@ -9,11 +9,12 @@ from safetensors.numpy import load_file, save_file
 from worlds import corpus_of, random_graph, random_vectors
 
 from hwdag.config import Scoring
+from hwdag.corpus.similarity import Similarity
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.search.features import FARTHEST, LEAST_SPREAD, SIGNALS, Signals
 from hwdag.search.frontier import JUDGED, Frontier
-from hwdag.search.navigator import FARTHEST, LEAST_SPREAD, SIGNALS, WEIGHTS, Scorer, Signals
-from hwdag.search.similarity import Similarity
+from hwdag.search.navigator import WEIGHTS, Scorer
 from hwdag.text.words import content_words
 from hwdag.types import Node, Span
 

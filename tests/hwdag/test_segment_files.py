@@ -14,11 +14,12 @@ from test_corpus import assert_same
 from test_store import child
 from worlds import WORDS, random_vectors
 
+from hwdag.corpus import segments
+from hwdag.corpus.corpus import Corpus
 from hwdag.errors import IndexCorrupt
-from hwdag.search import segment_files, segments
-from hwdag.search.corpus import Corpus
-from hwdag.search.segment_files import SegmentFiles
 from hwdag.search.snapshots import Snapshots
+from hwdag.store import segment_files
+from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
 from hwdag.store.unfinished import replace_file
 from hwdag.store.verify import compact
@@ -285,7 +286,8 @@ def test_what_was_deleted_meanwhile_is_not_written(path):
 
 SMALL = """
 import os, signal
-from hwdag.search import segment_files, segments
+from hwdag.corpus import segments
+from hwdag.store import segment_files
 from hwdag.search.snapshots import Snapshots
 segments.SEGMENT_NODES, segment_files.LEAST_NODES = 40, 10
 """

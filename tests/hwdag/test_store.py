@@ -24,6 +24,7 @@ from store_world import (
 )
 from worlds import document_of, graphs, random_graph, random_vectors
 
+from hwdag.corpus.block import Block
 from hwdag.errors import (
     HWDAGError,
     IndexCorrupt,
@@ -32,7 +33,6 @@ from hwdag.errors import (
     InputError,
     NotAnIndex,
 )
-from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.store import records, sqlite
 from hwdag.store.schema import SCHEMA_VERSION

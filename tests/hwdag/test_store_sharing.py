@@ -13,8 +13,8 @@ from processes import python
 from store_world import HEADER, assert_same, assert_same_block, entry, load_all
 from test_store import child
 
+from hwdag.corpus.block import Block
 from hwdag.errors import IndexBusy, IndexFileError
-from hwdag.graph.block import Block
 from hwdag.store.database import build_lock
 from hwdag.store.sqlite import Store
 from hwdag.types import Node

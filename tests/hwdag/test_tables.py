@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag.text.chunking import leaves
-from hwdag.text.files import read_documents
-from hwdag.text.html import html_content
-from hwdag.text.open_tables import with_aligned_rows
 from hwdag.text.sentences import LONGEST_ROW, sentences
 from hwdag.text.tables import is_number, markdown_with_headers, separated_lines, table_lines
+from hwdag_files.html import html_content
+from hwdag_files.open_tables import with_aligned_rows
+from hwdag_files.read import read_documents
 from hwdag_lab.scripted import ScriptedLM
 
 STAFF = [["Town", "2021", "2022"], ["Hamar", "530", "541"], ["Gjøvik", "301", "287"]]

@@ -4,8 +4,8 @@ import pytest
 from index_world import documents, index_of, opened
 
 from hwdag import Document
-from hwdag.cli.main import main
 from hwdag.index import HWDAGIndex
+from hwdag_app.main import main
 
 
 @pytest.fixture

@@ -12,15 +12,16 @@ from tiny import FAMILIES, HYBRIDS, model, tokenizer
 from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
+from hwdag.corpus.similarity import Similarity
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
 from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.context import READ_TOGETHER, by_section, with_headings
+from hwdag.search.budget import with_headings
 from hwdag.search.frontier import Frontier
-from hwdag.search.progress import Interruption
-from hwdag.search.similarity import Similarity
+from hwdag.search.reading import READ_TOGETHER, by_section
+from hwdag.search.stopping import Interruption
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Span, Step
 from hwdag_lab.scripted import ScriptedLM

@@ -14,6 +14,7 @@ from hwdag.building.points import replies
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import IndexFileError, NotAnIndex, WriterFailed
+from hwdag.methods import retriever_class
 from hwdag.types import Document, Node
 from hwdag_lab.methods.dense import DenseRetriever
 from hwdag_lab.methods.document_retriever import DocumentRetriever
@@ -23,7 +24,6 @@ from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.methods.memwalker import MemWalkerConfig
 from hwdag_lab.methods.passages import PassageConfig, Passages
 from hwdag_lab.methods.raptor import RaptorConfig
-from hwdag_lab.methods.registry import retriever_class
 from hwdag_lab.scripted import ScriptedLM
 
 # why so many dimensions: UMAP is not needed then, and its first use takes a while

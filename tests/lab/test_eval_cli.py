@@ -7,7 +7,7 @@ from pathlib import Path
 import evaluation_world as world
 import pytest
 
-from hwdag.cli.main import main
+from hwdag_app.main import main
 from hwdag_lab.eval.data import read_records, write_records
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.records import read_results

@@ -9,12 +9,12 @@ import torch
 from planted import PLANTED, planted, planted_model
 from tiny import model, saved, tokenizer
 
-from hwdag.cli.main import main
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOption
 from hwdag.index import HWDAGIndex
 from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag_app.main import main
 from hwdag_lab.eval.fields import DataError
 from hwdag_lab.eval.models import load_models
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, detect_heads, read_examples

@@ -18,6 +18,7 @@ import llama_index_hwdag
 from hwdag.config import SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ReaderRequired, UnknownOption
+from hwdag.methods import method_names, retriever_class
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.text.prompts import SearchPrompts
@@ -27,7 +28,6 @@ from hwdag_lab.methods.graphreader import GraphReaderConfig
 from hwdag_lab.methods.longllmlingua import LongLLMLinguaConfig
 from hwdag_lab.methods.memwalker import MemWalkerConfig
 from hwdag_lab.methods.raptor import RaptorConfig
-from hwdag_lab.methods.registry import METHODS, retriever_class
 from hwdag_lab.methods.summaries import JOINT
 
 # why so many dimensions: UMAP is not needed then, and its first use takes a while
@@ -45,7 +45,7 @@ MODES = {
     "gem-rag-questions": ("gem-rag", {"mode": "questions"}),
     "graphreader-nodes": ("graphreader", {"answers": "nodes"}),
 }
-EVERY = pytest.mark.parametrize("name", [*METHODS, *MODES])
+EVERY = pytest.mark.parametrize("name", [*method_names(), *MODES])
 SESSION = {"prompts": SearchPrompts(), "heads": "auto", "max_new_tokens": 64}
 QUESTIONS = ("Where is the amber bridge?", "dragon castle")
 
@@ -268,7 +268,7 @@ def test_a_reader_that_cannot_write_needs_a_writer(name):
     assert made.search("Who built the harbour?").steps
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", method_names())
 def test_a_model_that_a_method_does_not_use_is_refused(method):
     cls = retriever_class(method)
     for role in {"writer", "embedder", "cache"} - {*cls.uses}:
@@ -298,7 +298,7 @@ def test_what_is_kept_is_shown_on_the_page_of_graphs(name):
     assert "hwdag-data" in retriever.to_html()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", method_names())
 def test_every_option_that_says_what_is_legal_is_checked(method):
     """Numbers out of range, a word that is none of those, values of another kind."""
     config = retriever_class(method).Config()

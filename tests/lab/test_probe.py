@@ -3,9 +3,9 @@
 import pytest
 from tiny import model, saved, tokenizer
 
-from hwdag.cli.main import main
 from hwdag.lm.cards import CardFile
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag_app.main import main
 from hwdag_lab import probe
 from hwdag_lab.probe import Probe, area, border, lives
 

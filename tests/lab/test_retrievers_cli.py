@@ -5,13 +5,13 @@ from dataclasses import asdict
 
 import pytest
 
-from hwdag.cli.main import main
 from hwdag.errors import InputError, UnknownOption
-from hwdag.text.files import read_documents
+from hwdag.methods import method_names, retriever_class
+from hwdag_app.main import main
+from hwdag_files.read import read_documents
 from hwdag_lab.cli.methods import config_named
 from hwdag_lab.methods.bm25 import BM25Config, BM25Retriever
 from hwdag_lab.methods.dos_rag import DosRagRetriever
-from hwdag_lab.methods.registry import METHODS, retriever_class
 from hwdag_lab.methods.youra import YouraConfig, YouraRetriever
 from hwdag_lab.scripted import ScriptedLM
 
@@ -120,7 +120,7 @@ def test_values_of_another_kind_are_refused(method, option, message, folder, cap
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", method_names())
 def test_every_option_may_be_what_it_is_by_default(method):
     cls = retriever_class(method)
     said = [f"{name}={json.dumps(value)}" for name, value in asdict(cls.Config()).items()]

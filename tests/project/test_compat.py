@@ -66,8 +66,8 @@ def test_importing_the_core_loads_nothing_else():
 
 def test_help_loads_nothing_else():
     """So it is there at once, and without the libraries of any extra."""
-    (modules,) = loaded("from hwdag.cli.main import parser; parser()")
-    assert tops(modules) == {"hwdag", "hwdag_lab", "hwdag_serve"}
+    (modules,) = loaded("from hwdag_app.main import parser; parser()")
+    assert tops(modules) == {"hwdag", "hwdag_lab", "hwdag_app"}
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ from starlette.testclient import TestClient
 import langchain_hwdag
 import llama_index_hwdag
 from hwdag import HWDAGIndex, Scope, SearchConfig
-from hwdag.cli.main import main
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError
 from hwdag.lm.openai_compatible import OpenAIWriter
-from hwdag.search.conversation import NEAR, checked_history
+from hwdag.search.follow_ups import NEAR, checked_history
+from hwdag_app.main import main
+from hwdag_app.mcp import tools
+from hwdag_app.serve.application import application
 from hwdag_lab.scripted import ScriptedLM
-from hwdag_serve.application import application
-from hwdag_serve.mcp import tools
 
 MOST = 1  # wrong of 12
 

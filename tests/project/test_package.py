@@ -69,7 +69,8 @@ def test_the_wheel_holds_the_packages_and_their_data(built):
     assert tops == {
         "hwdag",
         "hwdag_lab",
-        "hwdag_serve",
+        "hwdag_app",
+        "hwdag_files",
         "llama_index_hwdag",
         "langchain_hwdag",
         "haystack_hwdag",

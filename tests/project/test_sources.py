@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "core/hwdag",
     "core/hwdag_lab",
-    "core/hwdag_serve",
+    "core/hwdag_app",
+    "core/hwdag_files",
     "llama_index_hwdag",
     "langchain_hwdag",
     "haystack_hwdag",
@@ -139,9 +140,9 @@ def test_nothing_of_a_file_or_a_text_is_run():
     found = {path.relative_to(ROOT): [*problems(path.read_text("utf-8"))] for path in SOURCES}
     assert len(found) > 100
     # the one process that is started: this interpreter, with a module of ours, to parse a file
-    parser = Path("core/hwdag/text/converting.py")
+    parser = Path("core/hwdag_files/converting.py")
     assert [what.partition(": ")[2] for what in found.pop(parser)] == ["import subprocess"]
-    command = '[sys.executable, "-P", "-m", "hwdag.text.converting", suffix, f"{max_seconds}"]'
+    command = '[sys.executable, "-P", "-m", "hwdag_files.converting", suffix, f"{max_seconds}"]'
     source = (ROOT / parser).read_text("utf-8")
     assert source.count("subprocess.run(") == 1
     assert f"command = {command}" in source

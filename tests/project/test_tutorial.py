@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hwdag.cli.main import main
+from hwdag_app.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("filters", "guide", "living-index", "options", "retrievers", "writers")

@@ -15,8 +15,8 @@ from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.page import framed
+from hwdag_app.serve.application import application
 from hwdag_lab.scripted import ScriptedLM
-from hwdag_serve.application import application
 
 pytestmark = pytest.mark.slow  # a browser
 

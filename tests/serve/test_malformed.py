@@ -12,7 +12,7 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
 from starlette.testclient import TestClient
 
-from hwdag_serve.application import application
+from hwdag_app.serve.application import application
 
 JSON = {"content-type": "application/json"}
 

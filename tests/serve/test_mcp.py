@@ -7,8 +7,8 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from hwdag import BuildConfig, Document, HWDAGIndex
-from hwdag.cli.main import main
 from hwdag.embedding.hashing import HashingEmbedder
+from hwdag_app.main import main
 from hwdag_lab.scripted import ScriptedLM
 
 MILL = "The miller keeps grain behind the river. He counts the sacks at night."
@@ -17,8 +17,8 @@ QUESTION = "Who mends the bell of the ferry?"
 
 SERVER = """
 import sys
-from hwdag.cli import asking
-from hwdag.cli.main import main
+from hwdag_app.cli import asking
+from hwdag_app.main import main
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.index import HWDAGIndex
 from hwdag_lab.scripted import ScriptedLM

@@ -19,13 +19,13 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 from starlette.testclient import TestClient
 
 from hwdag import Document
-from hwdag.cli.main import main, parser
 from hwdag.errors import InputError, ModelBusy
 from hwdag.trace.bars import Silent
-from hwdag_serve.application import ServerConfig, application, safe_name
-from hwdag_serve.config import is_loopback
-from hwdag_serve.serving import others, token_for
-from hwdag_serve.systems import Systems
+from hwdag_app.main import main, parser
+from hwdag_app.serve.application import ServerConfig, application, safe_name
+from hwdag_app.serve.config import is_loopback
+from hwdag_app.serve.serving import others, token_for
+from hwdag_app.serve.systems import Systems
 
 WORLD = Path(__file__).parents[1] / "serve_world.py"
 TOKEN = "a-token-for-tests"

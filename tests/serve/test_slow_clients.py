@@ -14,9 +14,9 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
 import uvicorn
 
-from hwdag_serve import connections, guard
-from hwdag_serve.application import ServerConfig, application
-from hwdag_serve.connections import Timed
+from hwdag_app.serve import connections, guard
+from hwdag_app.serve.application import ServerConfig, application
+from hwdag_app.serve.connections import Timed
 
 SECONDS = 0.5
 

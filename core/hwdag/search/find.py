@@ -9,28 +9,21 @@ import numpy as np
 
 from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import MAX_NEW_TOKENS, OVERVIEW_TOKENS, Rules, SearchPlan
+from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.similarity import Similarity
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session, WalkSession
-from hwdag.search.context import (
-    FIRST_POSITION,
-    Budget,
-    Evidence,
-    beyond,
-    near_best,
-    read_by_section,
-    read_until_enough,
-    with_headings,
-)
-from hwdag.search.conversation import History, on_topic, topic
-from hwdag.search.corpus import Corpus
-from hwdag.search.found import Nearness, answerability, fitted
+from hwdag.search.answerability import Nearness, answerability, fitted
+from hwdag.search.budget import FIRST_POSITION, Budget, beyond, with_headings
+from hwdag.search.features import Signals
+from hwdag.search.follow_ups import History, on_topic, topic
 from hwdag.search.frontier import Frontier
-from hwdag.search.navigator import Guide, Navigator, Signals
+from hwdag.search.navigator import Guide, Navigator
 from hwdag.search.overview import asks_for_overview, beginnings, names_documents
-from hwdag.search.progress import Interruption, ProgressControl
-from hwdag.search.rows import RowOrder, matching_rows
+from hwdag.search.reading import Evidence, near_best, read_by_section, read_until_enough
 from hwdag.search.select import select
-from hwdag.search.similarity import Similarity
+from hwdag.search.stopping import Interruption, ProgressControl
+from hwdag.search.table_rows import RowOrder, matching_rows
 from hwdag.search.walk import initial_set, walk
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import OnStep, Retrieval, Step

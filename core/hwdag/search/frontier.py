@@ -14,8 +14,8 @@ import numpy as np
 
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scale, Scoring
-from hwdag.search.corpus import Corpus
-from hwdag.search.similarity import References
+from hwdag.corpus.corpus import Corpus
+from hwdag.search.references import References
 from hwdag.types import Node
 
 Costs = Callable[[Sequence[int]], Sequence[int]]  # tokens that each of these nodes takes

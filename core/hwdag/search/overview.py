@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hwdag.arrays import Indices, Mask, Vectors
+from hwdag.corpus.corpus import Corpus
 from hwdag.embedding.base import Embedder
-from hwdag.search.context import Budget
-from hwdag.search.corpus import Corpus
+from hwdag.search.budget import Budget
 from hwdag.text.words import words
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwdag.search.context import FIRST_POSITION, Budget, choice
+from hwdag.search.budget import FIRST_POSITION, Budget, choice
 from hwdag.search.frontier import Frontier
-from hwdag.search.progress import Interruption
-from hwdag.search.rows import RowOrder
+from hwdag.search.stopping import Interruption
+from hwdag.search.table_rows import RowOrder
 from hwdag.types import OnStep, Step
 
 

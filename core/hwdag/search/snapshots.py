@@ -13,16 +13,16 @@ import numpy as np
 
 from hwdag.arrays import Mask, Vectors
 from hwdag.checks import listed
+from hwdag.corpus.corpus import Corpus, Vanished
+from hwdag.corpus.segments import Segment, packed
 from hwdag.embedding.base import Embedder
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import predicate
 from hwdag.scope import Scope
-from hwdag.search.context import Evidence
-from hwdag.search.corpus import Corpus, Vanished
 from hwdag.search.find import Query, find
 from hwdag.search.navigator import navigator_of
-from hwdag.search.segment_files import SegmentFiles
-from hwdag.search.segments import Segment, packed
+from hwdag.search.reading import Evidence
+from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
 from hwdag.types import Document, Retrieval
 

@@ -12,7 +12,7 @@ from collections import deque
 from itertools import accumulate, takewhile
 
 from hwdag.lm.base import WalkSession
-from hwdag.search.context import Budget
+from hwdag.search.budget import Budget
 from hwdag.search.frontier import Frontier
 
 FIRST_TRY = 2  # nodes of the first forward

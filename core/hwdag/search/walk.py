@@ -15,11 +15,11 @@ from itertools import groupby
 
 from hwdag.arrays import Indices
 from hwdag.lm.base import WalkSession
-from hwdag.search.context import FIRST_POSITION, Budget, choice, visited, with_headings
+from hwdag.search.budget import FIRST_POSITION, Budget, choice, visited, with_headings
 from hwdag.search.frontier import Frontier, highest
-from hwdag.search.progress import ProgressControl
-from hwdag.search.rows import RowOrder
 from hwdag.search.speculation import Speculation
+from hwdag.search.stopping import ProgressControl
+from hwdag.search.table_rows import RowOrder
 from hwdag.text.headings import searched_text
 from hwdag.types import OnStep, Step
 

@@ -16,7 +16,7 @@ deleted with it (`hwdag.store.calls`). The calls of a version whose build was gi
 the stored version turns out to be unchanged, or when the document is deleted or pruned.
 
 **Arrays beside the file.** The folder `NAME.arrays` holds copies of arrays for searching
-(`hwdag.search.segment_files`). The transaction that deletes a document deletes its segment too. A segment
+(`hwdag.store.segment_files`). The transaction that deletes a document deletes its segment too. A segment
 gets its name in a transaction that sees all its documents.
 
 **Unfinished copies.** A killed `save`, repair or export leaves its copy under a recognisable name, until

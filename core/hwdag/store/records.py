@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Vectors
+from hwdag.corpus.block import Block, Postings, demand, is_indptr
 from hwdag.errors import IndexCorrupt, InputError
-from hwdag.graph.block import Block, Postings, demand, is_indptr
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.schema import NODES_PER_ROW, PAGE_SIZE, Header

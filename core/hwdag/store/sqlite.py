@@ -27,6 +27,7 @@ from typing import Any, Self, TypeVar
 
 from hwdag.arrays import Vectors
 from hwdag.config import BuildConfig
+from hwdag.corpus.block import Block
 from hwdag.errors import (
     HWDAGError,
     IndexCorrupt,
@@ -35,7 +36,6 @@ from hwdag.errors import (
     InputError,
     NotAnIndex,
 )
-from hwdag.graph.block import Block
 from hwdag.graph.dag import HWDAG
 from hwdag.store import records
 from hwdag.store.calls import CallCache, DocumentCalls, Withdrawn, forget_calls, last_call

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hwdag.cli.options import (
+from hwdag.config import SearchConfig
+from hwdag.methods import method_names
+from hwdag_app.cli.options import (
     CARD,
     HEAD_LIST,
     JSON,
@@ -22,11 +24,9 @@ from hwdag.cli.options import (
     lazily,
     page_of,
 )
-from hwdag.config import SearchConfig
 from hwdag_lab.eval.formats import FORMATS
 from hwdag_lab.eval.plan import Plan
 from hwdag_lab.eval.systems import DEFAULT_SYSTEMS, all_names
-from hwdag_lab.methods.registry import METHODS
 
 
 def add(commands: Commands) -> None:
@@ -50,7 +50,7 @@ def _add_try(commands: Commands) -> None:
         "documents cost no model call the next time.",
     )
     command.set_defaults(run=lazily("hwdag_lab.cli.methods:try_method"))
-    command.add_argument("named", choices=METHODS, metavar="METHOD", help="%(choices)s")
+    command.add_argument("named", choices=method_names(), metavar="METHOD", help="%(choices)s")
     add_options(command, PATHS)
     command.add_argument("-Q", "--question", required=True)
     command.add_argument(

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hwdag.cli.options import config_of
 from hwdag.text.characters import visible
+from hwdag_app.cli.options import config_of
 from hwdag_lab.eval.compare import Comparison, compare
 from hwdag_lab.eval.convert import convert
 from hwdag_lab.eval.data import records_of

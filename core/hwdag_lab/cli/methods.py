@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hwdag.cli.asking import print_answer, scope_of
-from hwdag.cli.inputs import named_documents, reader, writer
-from hwdag.cli.options import config_of
 from hwdag.config import SearchConfig, known_options
 from hwdag.errors import InputError
-from hwdag_lab.methods.registry import retriever_class
+from hwdag.methods import retriever_class
+from hwdag_app.cli.asking import print_answer, scope_of
+from hwdag_app.cli.inputs import named_documents, reader, writer
+from hwdag_app.cli.options import config_of
 
 if TYPE_CHECKING:
     from hwdag_lab.methods.document_retriever import DocumentRetriever

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from hwdag.answers.stream import AnswerStream
 from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError, OutOfMemory
 from hwdag.retriever import Retriever
-from hwdag.search.answering import AnswerStream
 from hwdag.types import Retrieval, Usage
 from hwdag_lab.eval.evidence import passage_recall, retrieval_scores
 from hwdag_lab.eval.peaks import peaks_mb, reset_peaks

@@ -26,7 +26,7 @@ from hwdag.config import (
     SearchConfig,
 )
 from hwdag.errors import InputError, UnknownOption
-from hwdag_lab.methods.registry import METHODS
+from hwdag.methods import method_names, retriever_class
 
 if TYPE_CHECKING:  # why: `hwdag --help` lists names without importing torch
     from hwdag.retriever import Retriever
@@ -168,7 +168,7 @@ def systems(names: Iterable[str]) -> list[ComparedSystem]:
 
 def family(name: str) -> str:
     """The method of a row: "hwdag", "bm25", "raptor", ..."""
-    return next(method for method in (*OURS, "oracle", *METHODS) if name.startswith(method))
+    return next(method for method in (*OURS, "oracle", *method_names()) if name.startswith(method))
 
 
 def is_baseline(name: str) -> bool:
@@ -250,14 +250,13 @@ def index_options(config: BuildConfig, tree: bool, models: RunModels) -> dict[st
 
 def _method(name: str, options: Mapping[str, Any], models: RunModels) -> Retriever:
     """A method by name, with the models that it uses."""
-    from hwdag_lab.methods.registry import retriever_class
-
     cls = retriever_class(name)
     shared = {role: getattr(models, role) for role in ("reader", "writer", "embedder")}
     if name == "dense":
         shared["embedder"] = models.dense or models.embedder
     used = {role: model for role, model in shared.items() if role in cls.uses}
-    return cls(**used, **options)
+    made: Retriever = cls(**used, **options)
+    return made
 
 
 def _youra_of_the_paper(models: RunModels) -> Retriever:

@@ -23,7 +23,7 @@ from hwdag.errors import InputError
 from hwdag.lm.heads import resolve
 from hwdag.options import CheckedOptions
 from hwdag.rerank import typical
-from hwdag.search.context import FIRST_POSITION
+from hwdag.search.budget import FIRST_POSITION
 from hwdag_lab.heads.capture import PARTS, Order, RankingCapture
 
 Parts = Literal["question", "instruction", "prompt"]

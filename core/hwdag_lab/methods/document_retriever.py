@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
 
+from hwdag.answers.stream import AnswerStream
 from hwdag.building.insertion import as_documents
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
@@ -35,8 +36,8 @@ from hwdag.options import CheckedOptions
 from hwdag.page import page
 from hwdag.retriever import AnswerOptions
 from hwdag.scope import Scope
-from hwdag.search.answering import AnswerStream
-from hwdag.search.context import FIRST_POSITION, Evidence, with_headings
+from hwdag.search.budget import FIRST_POSITION, with_headings
+from hwdag.search.reading import Evidence
 from hwdag.store.calls import CallCache
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts

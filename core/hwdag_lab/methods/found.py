@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats
-from hwdag.search.context import read_after
+from hwdag.search.budget import read_after
 from hwdag.types import Node, Usage
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hwdag.text.content import UnreadableError
-from hwdag.text.html import html_content
+from hwdag_files.content import UnreadableError
+from hwdag_files.html import html_content
 from hwdag_lab.eval.data import unique
 from hwdag_lab.eval.fields import DataError, Malformed, MalformedRecord, OnSkip, checked, json_file
 from hwdag_lab.eval.schema import Record, parse_record

@@ -1,0 +1,75 @@
+"""Replace an answer by "not found" if the documents do not seem to hold it, and rate the others."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hwdag.search.answerability import (
+    answer_signals,
+    fitted,
+    is_answerable,
+    probability_of,
+)
+from hwdag.text.headings import parted
+from hwdag.text.languages import told_language
+from hwdag.text.words import content_words
+from hwdag.types import Answer, Node, Retrieval
+
+NEAREST = 3  # sentences that are shown where there is no answer
+LONGEST = 300  # characters of each
+MOST_SAID = 8
+"""Content words of a short answer, at most; a stream gives a longer one as it comes, unless it is doubtful."""
+NOT_FOUND = {
+    "en": "The documents do not seem to answer this. Nearest to the question:",
+    "de": "Die Dokumente scheinen darauf keine Antwort zu haben. Der Frage am nächsten:",
+    "es": "Los documentos no parecen responder a esto. Lo más cercano a la pregunta:",
+    "fr": "Les documents ne semblent pas répondre à cette question. Au plus près :",
+    "it": "I documenti non sembrano rispondere a questa domanda. Più vicino alla domanda:",
+    "nl": "De documenten lijken hier geen antwoord op te geven. Het dichtst bij de vraag:",
+    "pt": "Os documentos não parecem responder a isto. O mais próximo da pergunta:",
+    "zh": "文档中似乎没有这个问题的答案。与问题最接近的内容：",
+    "ar": "يبدو أن المستندات لا تجيب عن هذا السؤال. الأقرب إلى السؤال:",
+}
+"""What is said where the evidence holds no answer, by language of the question."""
+
+
+def judged(answer: Answer) -> Answer:
+    """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
+
+    An answer of the reader is found if its confidence is high enough, and a long one also where the evidence
+    seems to hold an answer. Otherwise `not_found` takes its place. An answerer is told to say so.
+    """
+    retrieval, reply = answer.retrieval, answer.text
+    likely = retrieval.answerability
+    if likely is None:
+        return replace(answer, reply=reply)
+    sure, found = likely, is_answerable(retrieval)
+    if answer.likelihood is not None:
+        sure = probability_of("answer", answer_signals(likely, answer.likelihood))
+        found = sure >= fitted()["least confidence"] or (found and not is_short(reply))
+    text = reply if found or answer.answered_by is not None else not_found(retrieval)
+    return replace(answer, text=text, reply=reply, confidence=sure, found=found)
+
+
+def is_short(text: str) -> bool:
+    """Whether an answer is so short that its confidence alone tells whether it was found."""
+    return len(content_words(text)) <= MOST_SAID
+
+
+def not_found(retrieval: Retrieval) -> str:
+    """Return what is said where the evidence holds no answer, with the best of what was found."""
+    said = NOT_FOUND.get(told_language(retrieval.question) or "en", NOT_FOUND["en"])
+    nearest = [bare(step.node)[:LONGEST] for step in retrieval.best(NEAREST)]
+    if not nearest:
+        said = re.split("(?<=[.。])", said)[0]
+    return "\n- ".join([said, *nearest])
+
+
+def bare(node: Node) -> str:
+    """The text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
+    text = node.text.lstrip("# ").removeprefix("- ").removeprefix("* ")
+    first, _, rest = text.partition("\n")
+    return " ".join(
+        (rest if first.strip() == parted(node.heading)[1] and rest.strip() else text).split()
+    )

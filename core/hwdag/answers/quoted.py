@@ -1,0 +1,44 @@
+"""An answer of quoted sentences, for a reader that is too small to write a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hwdag.answers.abstention import bare
+from hwdag.answers.citations import citations, units_of
+from hwdag.search.reading import Evidence
+from hwdag.types import Citation, TokenCount
+
+LEAST_QUOTED, MOST_QUOTED = 4, 12  # sentences, where the reader is too small to sum up
+
+
+class QuotedAnswer:
+    """How the documents begin, word for word, where a reader is too small to sum them up."""
+
+    name: str | None = None
+    notes = ("the reader is too small to sum up: these sentences are how the documents begin",)
+    tokens: TokenCount | None = None
+    likelihood: float | None = None
+
+    def __init__(self, found: Evidence) -> None:
+        self._retrieval = found.retrieval
+        nodes = [step.node for step in found.retrieval.steps[:MOST_QUOTED]]
+        # steps begin with a sentence of each document
+        documents = len({node.document_id for node in nodes})
+        self._first = nodes[: max(LEAST_QUOTED, documents)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([self.text] if self.text else [])
+
+    @property
+    def text(self) -> str:
+        """The sentences, in a line each."""
+        return "\n".join(f"- {bare(node)}" for node in self._first)
+
+    def cited(self) -> tuple[Citation, ...]:
+        """The sentences, with equal shares."""
+        units = [
+            unit for i, node in enumerate(self._first) for unit in units_of(i, node, node.text)
+        ]
+        nodes = {place: unit.node.id for unit in units for place in unit.places}
+        return citations(((p, 1 / len(nodes)) for p in nodes), nodes, self._retrieval.sources)

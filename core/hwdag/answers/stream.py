@@ -1,0 +1,165 @@
+"""An answer with its citations, in pieces: of the reader from the search's own KV cache, or of an answerer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from string import ascii_uppercase
+
+import numpy as np
+
+from hwdag.answers.abstention import is_short, judged
+from hwdag.answers.decoded import DecodedAnswer
+from hwdag.answers.generated import WrittenAnswer
+from hwdag.answers.quoted import QuotedAnswer
+from hwdag.arrays import Floats
+from hwdag.config import ANSWERER_TOKENS, MAX_NEW_TOKENS, OVERVIEW_TOKENS
+from hwdag.errors import InputError
+from hwdag.lm.base import Writer
+from hwdag.search.answerability import is_answerable
+from hwdag.search.reading import Evidence
+from hwdag.search.stopping import Interruption
+from hwdag.text.prompts import choosing
+from hwdag.types import Answer, Usage
+
+MAX_CITATIONS = 5
+
+
+class AnswerStream:
+    """An answer as it is made: iterate for pieces of text, then read `answer`.
+
+    Iterating decodes; `answer` decodes whatever is left. One thread, one pass. `retrieval` is the walk,
+    complete before the first piece. Where an answerer fails, iterating raises `AnswererFailed`.
+
+    Args:
+        found: the evidence.
+        max_new_tokens: the longest answer; None is `MAX_NEW_TOKENS`, about the whole `OVERVIEW_TOKENS`, of
+            an answerer `ANSWERER_TOKENS`.
+        interruption: ends the answer before the next piece.
+        answerer: who answers; None is the reader that found the evidence.
+    """
+
+    def __init__(
+        self,
+        found: Evidence,
+        max_new_tokens: int | None = None,
+        interruption: Interruption | None = None,
+        *,
+        answerer: Writer | None = None,
+    ) -> None:
+        self._found, self.retrieval = found, found.retrieval
+        self._interruption = interruption or Interruption()
+        self._source: DecodedAnswer | QuotedAnswer | WrittenAnswer
+        if answerer is None and found.is_quoted:
+            self._source = QuotedAnswer(found)
+        elif answerer is None:
+            most = OVERVIEW_TOKENS if found.is_overview else MAX_NEW_TOKENS
+            self._source = DecodedAnswer(found, max_new_tokens or most)
+        else:
+            limit = max_new_tokens or ANSWERER_TOKENS
+            self._source = WrittenAnswer(
+                answerer, found.retrieval, limit, self._interruption, found.session.cost
+            )
+        self._seconds = 0.0  # spent by an answerer
+        self._pieces = self._decoded()
+        self._has_started = False
+
+    @property
+    def usage(self) -> Usage:
+        """Cost so far, of the search too; TFLOPs of an answerer are not known."""
+        asked = self._source.tokens
+        tokens = asked.prompt + asked.reply if asked else 0
+        spent = Usage(tokens, seconds=self._seconds)
+        return self._found.spent + self._found.session.usage + spent
+
+    def __iter__(self) -> Iterator[str]:
+        return self._pieces
+
+    def choose(self, options: Sequence[str]) -> Floats:
+        """Probability that each option answers the question, (options,), for multiple choice.
+
+        The search does not see the options. They are listed for the reader, which replies with a letter;
+        nothing is decoded. They are listed in both orders, and the two log-probabilities of an option are
+        averaged, since small readers favour a letter (Zheng et al. 2024, arXiv 2309.03882).
+
+        Raises `InputError` for other options than 2 to 26 texts, once the first piece was decoded,
+        since an answer stands in the cache then, and where an answerer answers, whose probabilities
+        nobody knows.
+        """
+        if isinstance(self._source, WrittenAnswer):
+            raise InputError("an answerer has no probabilities; leave the answerer out")
+        if self._has_started:
+            raise InputError(
+                "the answer is being decoded already, so no option can be chosen in its place; "
+                "call choose() before iterating or reading `answer`"
+            )
+        are_texts = all(isinstance(option, str) and option.strip() for option in options)
+        most = len(ascii_uppercase)
+        if isinstance(options, str) or not are_texts or not 2 <= len(options) <= most:
+            raise InputError(f"options must be a list of 2 to {most} texts, got {options!r:.200}")
+        logprobs = (self._letters(options) + self._letters(options[::-1])[::-1]) / 2
+        chances = np.exp(logprobs - logprobs.max())
+        found: Floats = chances / chances.sum()
+        return found
+
+    def _letters(self, options: Sequence[str]) -> Floats:
+        """Log-probability of the letter of each option in a list of them, (options,)."""
+        ask = choosing(self.retrieval.question, options)
+        letters = list(ascii_uppercase[: len(options)])
+        return self._found.session.likelihoods(letters, enough=self._found.says_yes, ask=ask)
+
+    @property
+    def answer(self) -> Answer:
+        """The whole answer with its citations; one that was stopped has none."""
+        for _ in self._pieces:
+            pass
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> Answer:
+        """What was said, as it stands when it is complete."""
+        source = self._source
+        attended = () if self._interruption.stopped else source.cited()
+        most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None
+        answer = Answer(
+            source.text,
+            tuple(one for one in attended[:most] if one.weight > 0),
+            self.retrieval,
+            self.usage,
+            attended,
+            source.likelihood,
+            source.name,
+            source.notes,
+            answerer_tokens=source.tokens,
+        )
+        return judged(answer)
+
+    def _decoded(self) -> Iterator[str]:
+        self._has_started = True
+        is_judged = self._source.name is None and self.retrieval.answerability is not None
+        is_doubtful = not is_answerable(self.retrieval)
+        held = "" if is_judged else None  # until it is known that it is given
+        for piece in self._said():
+            if held is None:
+                yield piece
+            elif not is_short(held := held + piece) and not is_doubtful:
+                yield held
+                held = None
+        if held is not None:
+            answer = self._whole
+            if text := held if answer.text == answer.reply else answer.text:
+                yield text
+
+    def _said(self) -> Iterator[str]:
+        pieces = iter(self._source)
+        while not self._interruption.stopped:
+            began = time.perf_counter()
+            try:
+                piece = next(pieces, None)
+            finally:
+                if isinstance(self._source, WrittenAnswer):
+                    self._seconds += time.perf_counter() - began
+            if piece is None:
+                return
+            yield piece

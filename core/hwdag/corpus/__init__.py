@@ -1,0 +1,1 @@
+"""Numbers of all documents that a search sees: embeddings, words, edges."""

@@ -1,0 +1,171 @@
+"""Follow-up questions: rewritten by a model, or searched for near the topic of the last turns (ours).
+
+"When was she born?" after "Who built the waterworks?" is about somebody. A model that writes makes it a
+question of its own. Where there is none, nodes gain that share the words of the last turns, in their text
+or heading, and so do their paragraphs: the sentence that answers may say "she" too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hwdag.arrays import Floats, Mask
+from hwdag.corpus.corpus import Corpus
+from hwdag.errors import InputError
+from hwdag.lm.base import Reader, Writer
+from hwdag.search.reading import Evidence
+from hwdag.text.characters import one_line, without_surrogates
+from hwdag.text.thinking import without_thought
+from hwdag.text.words import content_words
+from hwdag.types import Step
+
+History = Sequence[tuple[str, str]]
+"""Earlier questions with their answers, the last one last."""
+
+TURNS = 3  # the last ones, which a question may refer to
+FADING = 0.5  # weight of a turn, as a share of that of the one after it
+
+WEIGHT = 0.4
+"""Weight of the topic beside a similarity of at most 1."""
+
+OWN = 0.3
+"""Share of a node's own words in its topic; the rest is the best of its paragraph."""
+
+LEAST_SHARE = 0.7
+"""A reader is shown only nodes with at least this share of the best similarity: of others it cannot tell
+whether they are about the same person."""
+# why these: found on the twelve follow-ups of tests/conversation_world.py, with the default models
+
+NEAR = "searched near what the last turns were about"
+
+LONGEST = 600  # characters of a turn in the prompt, and of a rewritten question
+
+REWRITE = """\
+Rewrite the last question of a conversation so that it is understood without it: put names in the place \
+of words such as "she" or "there". If it is understood without it, repeat it. Reply with the question \
+alone, in its own language.
+
+{turns}
+
+Last question: {question}"""
+
+_MARK = re.compile(r"\s{0,8}\[\d{1,9}\]")  # bounded: a flood of blanks must take linear time
+
+
+def checked_history(history: object) -> tuple[tuple[str, str], ...]:
+    """Return the turns as pairs. Raises `InputError` for anything else."""
+    turns = (
+        tuple(history) if isinstance(history, Sequence) and not isinstance(history, str) else None
+    )
+    if turns is None or not all(_is_turn(turn) for turn in turns):
+        raise InputError(
+            'history must be a list of (question, answer) texts, such as [("Who built it?", "Ada")], '
+            f"got {history!r:.200}"
+        )
+    return tuple((_text(question), _text(answer)) for question, answer in turns)
+
+
+def turns_of(messages: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:
+    """Return the (role, text) messages of a chat as questions ("user") with their answers ("assistant")."""
+    turns = list[tuple[str, str]]()
+    for role, text in messages:
+        if role == "user":
+            turns.append((text, ""))
+        elif role == "assistant" and turns:
+            asked, said = turns[-1]
+            turns[-1] = asked, f"{said} {text}".strip()
+    return turns
+
+
+def _is_turn(turn: object) -> bool:
+    if not isinstance(turn, tuple | list) or len(turn) != 2:
+        return False
+    return all(isinstance(text, str) for text in turn)
+
+
+def _text(text: str) -> str:
+    return _MARK.sub("", without_surrogates(text)[0]).strip()
+
+
+def rewriter(answerer: Writer | None, reader: Reader) -> Writer | None:
+    """Return who rewrites a question: the answerer, else a reader that writes; None where neither is."""
+    if answerer is not None:
+        return answerer
+    return reader if isinstance(reader, Writer) and reader.card.writes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """What is searched for: a question, and the turns that it still refers to."""
+
+    question: str
+    history: History = ()
+    is_rewritten: bool = False
+    notes: tuple[str, ...] = ()
+
+    def told(self, found: Evidence, asked: str) -> Evidence:
+        """The evidence, under the question as it was asked."""
+        retrieval = replace(
+            found.retrieval,
+            question=asked,
+            notes=(*found.retrieval.notes, *self.notes),
+            searched_for=self.question if self.is_rewritten else None,
+        )
+        return replace(found, retrieval=retrieval)
+
+
+def standalone(question: str, history: object, writer: Writer | None) -> Standalone:
+    """Return what is searched for, for a question within a conversation; a writer rewrites it.
+
+    Where the writer fails, a note says so, and what the last turns were about counts more, as without
+    one. Raises `InputError` for a history that is none.
+    """
+    turns = checked_history(history)
+    if not turns:
+        return Standalone(question)
+    if writer is None:
+        return Standalone(question, turns, notes=(NEAR,))
+    try:
+        found = rewritten(writer, question, turns)
+    except Exception as error:
+        failed = f"{writer.name} could not rewrite the question ({type(error).__name__}: {str(error)[:200]})"
+        return Standalone(question, turns, notes=(failed, NEAR))
+    if not found:
+        return Standalone(
+            question, turns, notes=(f"{writer.name} gave no question of its own", NEAR)
+        )
+    return Standalone(found, is_rewritten=found != question)
+
+
+def rewritten(writer: Writer, question: str, history: History) -> str:
+    """Return the question as one of its own; "" where the reply has none."""
+    turns = "\n".join(
+        f"Question: {one_line(asked)[:LONGEST]}\nAnswer: {one_line(said)[:LONGEST]}"
+        for asked, said in history[-TURNS:]
+    )
+    prompt = REWRITE.replace("{turns}", turns).replace("{question}", one_line(question))
+    [reply] = writer.write([prompt], max_new_tokens=LONGEST // 2)
+    lines = without_thought(reply).strip().splitlines()
+    found = lines[0].strip().removeprefix("Question:").strip(' "“”') if lines else ""
+    return without_surrogates(found)[0][:LONGEST]
+
+
+def topic(corpus: Corpus, history: History, allowed: Mask | None = None) -> Floats:
+    """How much every node is about what the last turns were about, at most `WEIGHT`, (n,)."""
+    lexicon, values = corpus.lexicon(allowed), np.zeros(len(corpus))
+    for age, turn in enumerate(reversed(history[-TURNS:])):
+        scores = lexicon.scores(set(content_words(" ".join(turn))))
+        if (most := scores.max(initial=0.0)) > 0:
+            values = np.maximum(values, FADING**age * scores / most)
+    return WEIGHT * (OWN * values + (1 - OWN) * corpus.best_in_paragraph(values))
+
+
+def on_topic(steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """Return the steps that a reader reads for a question that refers to others, and the rest."""
+    least = LEAST_SHARE * max((step.similarity for step in steps), default=0.0)
+    near = [step for step in steps if step.similarity >= least]
+    return near, [step for step in steps if step.similarity < least]

@@ -1,0 +1,53 @@
+"""References: a visited node raises the score of nodes that it mentions or echoes (not in the papers).
+
+A node becomes more relevant if a visited node mentions its heading, or shares rare words with it that the
+question does not have. The n-th visited node refers with weight 1 / sqrt(n).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hwdag.arrays import Floats, Indices, Mask
+from hwdag.corpus.corpus import Corpus
+from hwdag.text.words import content_words
+
+_NONE: Indices = np.empty(0, np.intp)
+
+
+class References:
+    """What visited nodes refer to: a node takes the best reference of each kind to it.
+
+    Attributes:
+        mentions: how much visited nodes mention the heading of every node, (n,).
+        echoes: how much every node shares the rare words of visited ones, (n,).
+    """
+
+    def __init__(self, corpus: Corpus, question: str, allowed: Mask | None = None) -> None:
+        self._lexicon = corpus.lexicon(allowed)
+        self._asked = frozenset(content_words(question))
+        self.mentions = np.zeros(len(corpus))
+        self.echoes = np.zeros(len(corpus))
+        self._visits = 0
+
+    def visit(self, index: int, text: str) -> Indices:
+        """Let the next visited node refer; the nodes that gained by it, some twice."""
+        self._visits += 1
+        weight = self._visits**-0.5
+        named = self._lexicon.named_in(text, but=self._asked)
+        mentioned = _raise(self.mentions, named, np.full(len(named), weight))
+        return np.append(mentioned, self._echo(index, text, weight))
+
+    def _echo(self, index: int, text: str, weight: float) -> Indices:
+        rows, scores = self._lexicon.echoes(set(content_words(text)) - self._asked)
+        own = scores[rows == index]  # what a perfect echo would have
+        if not len(own):
+            return _NONE
+        return _raise(self.echoes, rows, weight * np.minimum(scores / own, 1.0))
+
+
+def _raise(values: Floats, rows: Indices, to: Floats) -> Indices:
+    """Raise values to at least `to`, in place; the rows where that changed something."""
+    higher = to > values[rows]
+    values[rows[higher]] = to[higher]
+    return rows[higher]

@@ -1,0 +1,77 @@
+"""Rows of tables: which of them match a question best (ours).
+
+Rows of a table resemble each other, so similarity hardly tells the right one. What does is that it has
+words of the question, apart from those of its table, which another row has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hwdag.search.budget import Budget, section_of
+from hwdag.search.frontier import MOST_AT_ONCE, Frontier
+from hwdag.text.languages import is_function_word
+from hwdag.text.tables import ROW
+from hwdag.text.words import asked_words, words
+from hwdag.types import Node, Step
+
+
+class RowOrder:
+    """Which row of a table comes before another: one that has all its words of the question, and more.
+
+    Rows are compared among the nodes that score highest at first, whose texts a search fetches at once.
+    """
+
+    def __init__(self, question: str, frontier: Frontier, budget: Budget) -> None:
+        self._frontier, self._budget = frontier, budget
+        indices = frontier.first(MOST_AT_ONCE).tolist()
+        self._better = {
+            indices[row]: [indices[other] for other in others]
+            for row, others in better_rows(question, budget.fetch(indices)).items()
+        }
+
+    def first(self, index: int) -> int:
+        """The open row that comes before this one, if there is one that fits; else this one."""
+        if not (better := self._better.get(index)):
+            return index
+        is_open, room = self._frontier.open, self._budget.room
+        others = [other for other in better if is_open[other]]
+        costs = self._budget.costs(others)
+        fitting = (other for other, cost in zip(others, costs, strict=True) if cost <= room)
+        return next(fitting, index)
+
+
+def matching_rows(question: str, steps: Sequence[Step]) -> list[Step]:
+    """Leave out the rows that another one comes before."""
+    left_out = better_rows(question, [step.node for step in steps])
+    return [step for i, step in enumerate(steps) if i not in left_out]
+
+
+def better_rows(question: str, nodes: Sequence[Node]) -> dict[int, list[int]]:
+    """Return the numbers of rows of which another one of the same table has all words of the question, and more.
+
+    With each come those others, the one with the most words first. Words of the heading do not count, since
+    they tell no row from another. Of a question about two rows neither is found.
+    """
+    asked = {word for word in asked_words(question) if not is_function_word(word)}
+    better: dict[int, list[int]] = {}
+    for rows in _tables(nodes):
+        shared = {
+            i: asked & (set(words(nodes[i].text)) - set(words(nodes[i].heading))) for i in rows
+        }
+        order = sorted(rows, key=lambda i: -len(shared[i]))
+        for row in rows:
+            if others := [other for other in order if shared[row] < shared[other]]:
+                better[row] = others
+    return better
+
+
+def _tables(nodes: Sequence[Node]) -> Iterator[list[int]]:
+    """The numbers of the rows of each table, without its header."""
+    tables: dict[tuple[str, str], list[int]] = {}
+    for i, node in enumerate(nodes):
+        if node.text.rpartition("\n")[2].startswith(ROW):
+            tables.setdefault(section_of(node), []).append(i)
+    for rows in tables.values():
+        with_names = [i for i in rows if ": " in nodes[i].text]  # which the header has not
+        yield with_names or rows

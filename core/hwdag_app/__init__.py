@@ -1,0 +1,1 @@
+"""The application on `hwdag`: command line, page, API and MCP server."""

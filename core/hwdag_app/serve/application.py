@@ -1,0 +1,286 @@
+"""The routes: the page, questions and documents for it, figures, and OpenAI's API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from hwdag.building.report import BuildReport
+from hwdag.config import SearchConfig
+from hwdag.errors import AnswererFailed, HWDAGError, IndexBusy, InputError, ModelBusy, OutOfMemory
+from hwdag.index import HWDAGIndex
+from hwdag.page import built_file, served_page
+from hwdag.retriever import Retriever
+from hwdag.scope import Scope
+from hwdag.search.follow_ups import checked_history
+from hwdag.text.headings import Outline, parted
+from hwdag.threads import in_builder_thread
+from hwdag.trace.bars import Advanced, Reporting
+from hwdag.types import Answer, Document, Retrieval, Span, Step, shown_documents
+from hwdag.version import __version__
+from hwdag_app.serve.asking import Questions, events_of, logger, message_of
+from hwdag_app.serve.completions import Completions
+from hwdag_app.serve.config import ServerConfig
+from hwdag_app.serve.guard import (
+    MAX_UPLOADS,
+    Events,
+    Guard,
+    Slots,
+    failure,
+    frame,
+    json_body,
+    limited_body,
+)
+from hwdag_app.serve.systems import Systems
+from hwdag_files.read import KNOWN_SUFFIXES, read_documents
+
+__all__ = ["ServerConfig", "application"]
+
+LONGEST_NAME = 200
+MOST_QUESTIONS = 3  # that the page offers
+BEGINNING = 10_000  # characters of a document that these are taken from
+CLIENT_LEFT = 499  # what nginx logs; no client reads it
+
+
+def application(
+    index: HWDAGIndex,
+    config: SearchConfig | None = None,
+    *,
+    others: Mapping[str, Retriever] | None = None,
+    server: ServerConfig | None = None,
+) -> Starlette:
+    """Return the server of an index, which is searched with `config`.
+
+    Without a token only this machine should reach it.
+
+    Args:
+        index: what is served; uploads and deletions change it.
+        config: the default settings of a walk.
+        others: other methods by name, which hold the documents of the index and change with it.
+        server: who may ask, and how much the server takes on.
+    """
+    server = server or ServerConfig()
+    systems = Systems(index, config, others)
+    questions = Questions(systems, server.max_questions)
+    pages, completions = _Pages(questions, server), Completions(questions)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        questions.close()
+
+    get, post = ["GET"], ["POST"]
+    return Starlette(
+        routes=[
+            Route("/", pages.page, methods=get),
+            Route("/page.js", partial(_built, "page.js", "text/javascript"), methods=get),
+            Route("/page.css", partial(_built, "page.css", "text/css"), methods=get),
+            Route("/health", pages.health, methods=get),
+            Route("/metrics", pages.metrics, methods=get),
+            Route("/api/state", pages.state, methods=get),
+            Route("/api/graph", pages.graph, methods=get),
+            Route("/api/ask", pages.ask, methods=post),
+            Route("/api/documents/{name}", pages.upload, methods=["PUT"]),
+            Route("/api/documents/{name:path}", pages.delete, methods=["DELETE"]),
+            Route("/v1/models", completions.models, methods=get),
+            Route("/v1/chat/completions", completions.create, methods=post),
+        ],
+        middleware=[Middleware(Guard, token=server.token)],
+        exception_handlers={
+            HTTPException: _said,
+            HWDAGError: _refused,
+            ClientDisconnect: lambda request, error: Response(status_code=CLIENT_LEFT),
+            Exception: lambda request, error: failure(500, message_of(error)),
+        },
+        lifespan=lifespan,
+    )
+
+
+class _Pages:
+    def __init__(self, questions: Questions, server: ServerConfig) -> None:
+        self._questions = questions
+        self._systems = questions.systems
+        self._metrics = questions.metrics
+        self._server = server
+        self._uploads = Slots(MAX_UPLOADS, "uploads")
+
+    async def page(self, request: Request) -> Response:
+        return Response(served_page(), media_type="text/html")
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def metrics(self, request: Request) -> Response:
+        self._metrics.documents.set(len(self._systems.index))
+        return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def state(self, request: Request) -> Response:
+        documents = await asyncio.to_thread(lambda: [*self._systems.index.documents.values()])
+        return JSONResponse(
+            {
+                "version": __version__,
+                "systems": list(self._systems),
+                "documents": [{"id": one.id, "title": one.title} for one in documents],
+                "questions": example_questions(documents),
+                "read_only": self._server.read_only,
+                "upload_bytes": self._server.max_upload_bytes,
+                "suffixes": sorted(KNOWN_SUFFIXES),
+            }
+        )
+
+    async def graph(self, request: Request) -> Response:
+        """Return the graphs of all documents, or of those that `?document=` names."""
+        wanted = request.query_params.getlist("document") or None
+        return JSONResponse(await asyncio.to_thread(self._systems.index.to_dict, wanted))
+
+    async def ask(self, request: Request) -> Response:
+        """Answer `{question, system, token_budget, documents, history}` as a stream of events.
+
+        They are `step` for each visited node, `walk`, `piece` for each piece of the answer, `answer`; or
+        `error`.
+        """
+        body = await json_body(request)
+        question, name = body.get("question"), body.get("system", "hwdag")
+        if not isinstance(question, str) or not question.strip():
+            raise InputError("question must be a text that is not empty")
+        system = self._systems.named(name, token_budget=body.get("token_budget"))
+        scope = None if body.get("documents") is None else Scope(body["documents"])
+        history = checked_history(body.get("history") or [])
+
+        async def frames() -> AsyncIterator[str]:
+            try:
+                async for event in self._questions.ask(
+                    name, system, question, scope, history=history
+                ):
+                    yield _shown(event)
+            except Exception as error:
+                yield frame({"message": message_of(error)}, "error")
+
+        return Events(frames(), self._questions.slots)
+
+    async def upload(self, request: Request) -> Response:
+        """Read a document from the body and build it, with its progress as a stream of events."""
+        self._check_writable()
+        name = safe_name(request.path_params["name"])
+        with self._uploads.one():  # while the body arrives; the stream below takes its own slot
+            folder = TemporaryDirectory(prefix="hwdag-upload-")
+            try:
+                with (Path(folder.name) / name).open("wb") as file:
+                    async for piece in limited_body(request, self._server.max_upload_bytes):
+                        await asyncio.to_thread(file.write, piece)
+            except BaseException:
+                folder.cleanup()
+                raise
+        return Events(self._inserted(folder, name), self._uploads)
+
+    async def delete(self, request: Request) -> Response:
+        """Remove a document."""
+        self._check_writable()
+        await asyncio.to_thread(self._systems.delete, request.path_params["name"])
+        return JSONResponse({"deleted": request.path_params["name"]})
+
+    async def _inserted(self, folder: TemporaryDirectory[str], name: str) -> AsyncIterator[str]:
+        """The events of an upload: `progress`, then `done` or `error`."""
+
+        def work(tell: Callable[[Advanced | BuildReport], None]) -> None:
+            with folder:
+                [found] = read_documents([Path(folder.name) / name])
+            if not isinstance(found, Document):
+                raise InputError(f"{name}: {found.reason}")
+            document = replace(found, id=name, metadata={**found.metadata, "path": name})
+            tell(self._systems.insert([document], Reporting(tell, shown=False)))
+
+        outcome = "refused"
+        try:
+            # why not stopped: a build that has begun is finished, whether or not the client stays
+            async for event in events_of(work, in_builder_thread, stops=False):
+                if isinstance(event, Advanced):
+                    shown = {"stage": event.stage, "done": event.done, "total": event.total}
+                    yield frame(shown, "progress")
+                else:
+                    outcome = "built"
+                    yield frame({"report": str(event), "id": name}, "done")
+        except Exception as error:
+            if not isinstance(error, HWDAGError):
+                logger.exception("an upload failed")
+            yield frame({"message": message_of(error)}, "error")
+        self._metrics.uploads.labels(outcome).inc()
+
+    def _check_writable(self) -> None:
+        if self._server.read_only:
+            raise HTTPException(403, "this server is read-only: its documents cannot be changed")
+
+
+def example_questions(documents: Sequence[Document]) -> list[str]:
+    """Return questions that one may ask about documents: what they say of what their headings name."""
+    names = dict[str, None]()
+    for document in documents[:: max(1, len(documents) // MOST_QUESTIONS)]:
+        outline = Outline(document.text[:BEGINNING], document.title)
+        end = len(document.text[:BEGINNING])
+        found = (parted(outline.heading_of(Span(at, at)))[1] for at in (end // 2, 0, end))
+        names[next(filter(None, found), document.title or document.id)] = None
+    return [f"What is said about {name.strip('?.:! ')}?" for name in list(names)[:MOST_QUESTIONS]]
+
+
+def safe_name(name: str) -> str:
+    """Return the name of an uploaded file, which becomes its id. Raises `InputError` if it is unsafe."""
+    if (
+        name != Path(name).name
+        or name.startswith(".")
+        or "\\" in name
+        or not name.isprintable()
+        or len(name.encode()) > LONGEST_NAME
+    ):
+        raise InputError(
+            f"{name!r} is no file name; give one of printable characters, at most {LONGEST_NAME} bytes, "
+            "without a slash or backslash and without a dot at its beginning"
+        )
+    if Path(name).suffix.lower() not in KNOWN_SUFFIXES:
+        raise InputError(f"{name!r} must end in one of {', '.join(sorted(KNOWN_SUFFIXES))}")
+    return name
+
+
+def _shown(event: Step | Retrieval | str | Answer) -> str:
+    match event:
+        case Step():
+            return frame(event.to_dict(), "step")
+        case Retrieval():
+            return frame({"stop": event.stop}, "walk")
+        case Answer():
+            documents = shown_documents(event.retrieval)
+            return frame({"documents": documents, "answer": event.to_dict()}, "answer")
+        case _:
+            return frame({"text": event}, "piece")
+
+
+async def _built(name: str, kind: str, request: Request) -> Response:
+    return Response(built_file(name), media_type=kind)
+
+
+def _said(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = failure(error.status_code, error.detail)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    statuses = (
+        (IndexBusy | ModelBusy | OutOfMemory, 503),
+        (InputError, 400),
+        (AnswererFailed, 502),
+    )
+    status = next((number for kind, number in statuses if isinstance(error, kind)), 500)
+    return failure(status, str(error))

@@ -1,0 +1,206 @@
+"""What a server lets in: who may ask, and how much at a time; and the events that it sends back."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hwdag_app.serve.config import is_loopback
+
+OPEN_PATHS = ("/", "/page.js", "/page.css", "/health")
+"""The empty page, and whether the server runs. They hold no document, question or figure."""
+
+OTHER_SITES = ("cross-site", "same-site")  # "same-site" is another port of this machine, too
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+MAX_JSON_BYTES = 1_000_000
+"""Of a question and what comes with it."""
+
+GRACE = 30.0
+"""Seconds in which a client must have sent or read something."""
+
+SLOWEST = 10_000
+"""Bytes per second at which a body must arrive, after the grace."""
+
+MAX_UPLOADS = 4
+"""Read or waiting at a time; they are built one after the other."""
+
+
+class Guard:
+    """Middleware: checks every request, and adds headers that isolate the page from other sites.
+
+    Without a token it answers requests to this machine's own names only. It never answers a request that
+    a page of another site sends.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        refused = self._refused(scope["path"], Headers(scope=scope))
+        if refused is None:
+            await self._app(scope, receive, guarded)
+        else:
+            await refused(scope, receive, guarded)
+
+    def _refused(self, path: str, headers: Headers) -> JSONResponse | None:
+        host, origin, token = headers.get("host", ""), headers.get("origin"), self._token
+        if origin is not None and _parsed(origin).netloc != host:
+            return failure(403, f"a page of {origin!r} may not use this server")
+        # why: browsers send no Origin with a GET, but they say whose page has asked
+        if headers.get("sec-fetch-site") in OTHER_SITES and path not in OPEN_PATHS:
+            return failure(403, "a page of another site may not use this server")
+        if token is None:
+            name = _parsed(f"//{host}").hostname
+            if not is_loopback(name or ""):
+                return failure(403, f"this server answers to localhost only, not to {name!r}")
+        elif path not in OPEN_PATHS:
+            said = headers.get("authorization", "")
+            if not hmac.compare_digest(said.encode(), f"Bearer {token}".encode()):
+                refused = failure(401, "send the server's token as 'Authorization: Bearer TOKEN'")
+                refused.headers["WWW-Authenticate"] = "Bearer"
+                return refused
+        return None
+
+
+def _parsed(url: str) -> SplitResult:
+    """Return the parts of a URL, all empty where it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
+class Slots:
+    """A fixed number at a time, without a queue. `what` they hold is named in the refusal."""
+
+    def __init__(self, count: int, what: str) -> None:
+        self._count = count
+        self._what = what
+        self.taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a slot. Raises `HTTPException` (503) if none is free."""
+        if self.taken >= self._count:
+            raise HTTPException(
+                503,
+                f"this server takes {self._count} {self._what} at a time; try again soon",
+                {"Retry-After": "5"},
+            )
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+
+async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
+    """Yield the body of a request in pieces.
+
+    Raises `HTTPException`: 413 beyond `most` bytes; 408 for a client that sends it slower than
+    `SLOWEST` after `GRACE`, or stops.
+    """
+    too_long = HTTPException(413, f"more than the {most:,} bytes that this server takes")
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and int(said) > most:
+        raise too_long
+    taken, began, pieces = 0, time.monotonic(), request.stream()
+    while True:
+        left = began + GRACE + taken / SLOWEST - time.monotonic()
+        try:
+            piece = await asyncio.wait_for(anext(pieces), max(0, left))
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            said = f"less than {SLOWEST:,} bytes per second came"
+            raise HTTPException(408, said, {"Connection": "close"}) from error
+        taken += len(piece)
+        if taken > most:
+            raise too_long
+        yield piece
+
+
+def failure(status: int, message: str) -> JSONResponse:
+    """Return an error as OpenAI's clients read it."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    error = {"message": message, "type": kind, "param": None, "code": str(status)}
+    return JSONResponse({"error": error}, status)
+
+
+class Events(StreamingResponse):
+    """A stream of events that holds a slot until it ends. It is refused (503) if no slot is free.
+
+    A client that reads nothing for `GRACE` loses it.
+    """
+
+    def __init__(self, frames: AsyncIterator[str], slots: Slots) -> None:
+        super().__init__(frames, media_type="text/event-stream")
+        self.headers["X-Accel-Buffering"] = "no"  # a proxy must not hold steps back
+        self._slots = slots
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def sent(message: Message) -> None:
+            try:
+                await asyncio.wait_for(send(message), GRACE)
+            except TimeoutError as error:
+                raise ClientDisconnect from error
+
+        with self._slots.one():
+            await super().__call__(scope, receive, sent)
+
+
+def frame(data: object, event: str | None = None) -> str:
+    """Return one server-sent event. A line break would end it; JSON has none."""
+    name = "" if event is None else f"event: {event}\n"
+    return f"{name}data: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+async def json_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a request. Raises `HTTPException` (413, 415, 400)."""
+    # why: a page of another site may send plain text without a preflight request, but not JSON
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise HTTPException(415, "send JSON, with 'Content-Type: application/json'")
+    body = b"".join([piece async for piece in limited_body(request, MAX_JSON_BYTES)])
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"the body is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise HTTPException(400, f"the body must be a JSON object, got a {type(found).__name__}")
+    return found

@@ -1,0 +1,453 @@
+"""One page of a PDF as blocks in reading order, from its words, lines and rectangles (pdfplumber).
+
+    words -> pieces of lines -> columns -> lines -> blocks: headings, paragraphs, rows of tables
+
+A PDF says where each letter stands and nothing of what it is. Sizes are in points, 1/72 inch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import bidirectional
+
+from hwdag.text.tables import names_columns, table_lines
+from hwdag_files.content import UnreadableError
+from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
+from hwdag_files.pieces import (
+    LEADER,
+    WORD_GAP,
+    Column,
+    Line,
+    Piece,
+    gap_between,
+    lines_of,
+    pieces_of,
+)
+
+if TYPE_CHECKING:
+    from pdfplumber.page import Page
+
+Kind = Literal["heading", "paragraph", "rows"]
+Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
+
+SAME_PLACE = 1.5
+"""Two of the same letter within this distance are one."""
+
+PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables have fewer
+COLUMN_LINES = 4  # at least, on both sides of the space between two columns
+CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as titles and figures
+HEADING_CHARACTERS = 160
+MOST_TURNED = 0.05  # share of a page's letters that may be left out, as a stamp over the text
+MOST_LEFTWARD = 0.2  # share of letters from right to left, as words in a text of another language
+SAME_COLUMN = 4.0  # distance of the columns of a table that goes on over the end of a page
+MARGIN = 0.1  # of a page's height, above and below, where running headers and footers stand
+
+MOST_EDGES, MOST_PIECES = 4000, 2000
+"""Lines of a drawing in which tables are looked for, and pieces among which columns are: both take
+more than linear time, and a map or a hostile page may have any number."""
+
+MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
+
+_NUMBER = re.compile(
+    r"(?<!\d)(?<!\d[.,:/-])\d{1,4}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # none of dates and amounts
+    re.I,
+)
+_ROMAN = {
+    tens + ones: 10 * i + j
+    for i, tens in enumerate(("", "x", "xx", "xxx", "xl"))
+    for j, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if tens or ones
+}
+LINE_END = "\u00ad"  # behind a hyphen in a cell, until it is known whether it divides a word
+_LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
+SENTENCE_END = tuple('.!?:;…。！？"”’»)')
+_DASHES = re.compile("[-=_–—]*")  # what a printer draws a line with
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:page|seite|p\.|s\.|página|pagina|sida|side)?\s*(?:\d{1,4}|[ivxl]{1,6})"
+    r"(?:\s*(?:/|of|von|de|av|sur)\s*\d{1,4})?\W*",
+    re.I,
+)
+
+
+@dataclass(slots=True)
+class Block:
+    """What belongs together on a page; a table has a line for each row."""
+
+    kind: Kind
+    lines: list[str]
+    size: float = 0.0
+    names: list[str] = field(default_factory=list)  # of a table's columns
+    columns: Sequence[Column] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PageLines:
+    """A page before it is known what the text's type is, and what stands on every page."""
+
+    lines: tuple[Line, ...]
+    height: float
+    has_pictures: bool = False
+    outline: frozenset[str] = field(default_factory=frozenset)  # titles that lead here, `plain`
+
+    @property
+    def characters(self) -> Counter[float]:
+        """Characters by the size of their type."""
+        sizes = Counter[float]()
+        for line in self.lines:
+            for piece in line.pieces:
+                sizes[piece.size] += len(piece.text)
+        return sizes
+
+    def margins(self, body: float) -> Iterator[Line]:
+        """Lines of the margins that may run: no rows of the page's tables, no larger type."""
+        rows = self._rows()
+        for line in self.lines:
+            if (
+                self._is_in_margin(line)
+                and line.first.size < LARGER * body
+                and id(line) not in rows
+            ):
+                yield line
+
+    def _is_in_margin(self, line: Line) -> bool:
+        above, below = MARGIN * self.height, (1 - MARGIN) * self.height
+        piece = line.first
+        return not piece.rows and (piece.bottom < above or piece.top > below)
+
+    def _rows(self) -> set[int]:
+        """The `id` of each line of the tables without lines that are not in a margin as a whole."""
+        found = set[int]()
+        for start, table in open_tables(self.lines).items():
+            lines = self.lines[start : table.end]
+            if not all(map(self._is_in_margin, lines)):
+                found.update(map(id, lines))
+        return found
+
+
+def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
+    """Read a page's lines in reading order."""
+    letters = _letters(page.chars)
+    shown = page.filter(lambda thing: thing["object_type"] != "char" or id(thing) in letters)
+    found = page.find_tables() if len(page.edges) <= MOST_EDGES else []
+    tables = [piece for table in found if (piece := _ruled(table))]
+    pieces = [
+        piece
+        for piece in pieces_of(
+            shown.extract_words(x_tolerance_ratio=WORD_GAP, extra_attrs=["size", "fontname"])
+        )
+        if not any(_is_within(piece, table) for table in tables)
+    ]
+    ordered = list(_ordered([*pieces, *tables]))
+    return PageLines(
+        tuple(lines_of(ordered)),
+        float(page.height),
+        bool(page.images),
+        frozenset(map(plain, outline)),
+    )
+
+
+def blocks_of(
+    page: PageLines, body: float, running: Iterable[Line], before: Block | None = None
+) -> list[Block]:
+    """Put lines together; `body` is the size of the text's type, `running` lines are left out.
+
+    A table at the top goes on with the names of the columns of `before`, the last block of the page
+    before, where it has the same columns.
+    """
+    left_out = set(map(id, running))
+    lines = [line for line in page.lines if id(line) not in left_out]
+    blocks, tables = list[Block](), open_tables(lines)
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if line.first.rows:
+            above = None if blocks else before
+            blocks.append(_table(line.first.rows, line.first.columns, None, above))
+            at += 1
+        elif table := tables.get(at):
+            above = None if blocks or table.is_named else before
+            blocks.append(_table(table.rows, table.columns, table.has_header, above))
+            at = table.end
+        else:
+            kind: Kind = "heading" if _is_heading(lines, at, page, body) else "paragraph"
+            begins = _begins_heading if kind == "heading" else _begins
+            if blocks and blocks[-1].kind == kind and not begins(lines, at):
+                blocks[-1].lines.append(line.text)
+            else:
+                blocks.append(Block(kind, [line.text], line.first.size))
+            at += 1
+    return blocks
+
+
+def plain(text: str) -> str:
+    """Letters and digits alone, to compare titles."""
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+def _letters(chars: Sequence[dict[str, Any]]) -> set[int]:
+    """The `id` of each letter that is to be read: those not turned, once where they are printed twice.
+
+    Raises:
+        UnreadableError: reading from left to right and line by line gives garbage.
+    """
+    straight = list(filter(_is_straight, chars))
+    if len(chars) - len(straight) > MOST_TURNED * len(chars):
+        raise UnreadableError("its text is turned")
+    leftward = sum(bidirectional(sign) in ("R", "AL") for char in chars for sign in char["text"])
+    if leftward > MOST_LEFTWARD * len(chars):
+        raise UnreadableError("its text runs from right to left")
+    first = dict[tuple[str, int, int], int]()
+    for char in straight:
+        # why twice: some programs make bold type so; why not dedupe_chars: it takes a square of time
+        place = char["text"], round(char["x0"] / SAME_PLACE), round(char["top"] / SAME_PLACE)
+        first.setdefault(place, id(char))
+    return set(first.values())
+
+
+def _is_straight(char: dict[str, Any]) -> bool:
+    """Whether a letter stands in a line from left to right; that of a scan may be a little askew."""
+    right, up, *_ = char["matrix"]
+    return bool(abs(up) < 0.2 * right)
+
+
+def _is_within(piece: Piece, table: Piece) -> bool:
+    x, y = (piece.x0 + piece.x1) / 2, (piece.top + piece.bottom) / 2
+    return table.x0 <= x <= table.x1 and table.top <= y <= table.bottom
+
+
+def _ruled(table: Any) -> Piece | None:
+    """A table whose cells have lines around them; None where most are empty, as those of a drawing."""
+    rows = [[cell or "" for cell in row] for row in table.extract()]
+    cells = [cell for row in rows for cell in row]
+    if len(rows) < 2 or len(rows[0]) < 2 or sum(map(bool, cells)) < len(cells) / 2:
+        return None
+    x0, top, x1, bottom = map(float, table.bbox)
+    columns = tuple(pairwise([*sorted({float(cell[0]) for cell in table.cells}), x1]))
+    return Piece("", x0, x1, top, bottom, 0.0, rows=tuple(map(tuple, rows)), columns=columns)
+
+
+def _table(
+    rows: Iterable[Sequence[str]],
+    columns: Sequence[Column],
+    has_header: bool | None,
+    above: Block | None,
+) -> Block:
+    """Rows with the names of their columns, which may be those of the table `above`."""
+    whole = (
+        [" ".join(_LINE_END.sub(f"-{LINE_END}", cell).split()) for cell in row] for row in rows
+    )
+    filled = [row for row in whole if not all(map(_DASHES.fullmatch, row))]
+    if not filled:  # letters that no font names
+        return Block("rows", [])
+    names = filled[0] if has_header or (has_header is None and names_columns(filled)) else []
+    lines = table_lines(filled, has_header=bool(names))
+    if above and above.names and _are_alike(above.columns, columns):
+        if filled[0] != above.names:  # why not all lines: the names are not printed here
+            lines = table_lines([above.names, *filled], has_header=True)[-len(filled) :]
+        names = above.names
+    return Block("rows", lines, names=names, columns=columns)
+
+
+def _are_alike(above: Sequence[Column], below: Sequence[Column]) -> bool:
+    """Whether each column has its left side, its right side or its middle at the same place."""
+    return len(above) == len(below) and all(
+        min(abs(a - c), abs(b - d), abs(a + b - c - d) / 2) < SAME_COLUMN
+        for (a, b), (c, d) in zip(above, below, strict=True)
+    )
+
+
+def _ordered(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Pieces in reading order: what goes over all columns, and between such lines column by column."""
+    pieces = sorted(pieces, key=lambda piece: (piece.top, piece.x0))
+    tables = list(_number_tables(pieces))
+    cells = {id(cell) for table in tables for cell in table}
+    others = [piece for piece in pieces if id(piece) not in cells]
+    x = _gutter(others)
+    if x is None:  # why not at once: a gap that is as narrow stands behind the marks of a list too
+        x = _gutter(others, is_narrow=True)
+    if x is None:
+        yield from pieces
+        return
+    across = {
+        id(cell)
+        for table in tables
+        if min(cell.x0 for cell in table) < x < max(cell.x1 for cell in table)
+        for cell in table
+    }
+    band = list[Piece]()
+    for piece in pieces:
+        if id(piece) in across or (piece.x0 < x < piece.x1 and len(_split(piece, x)) == 1):
+            yield from _columns(band, x)
+            yield piece
+            band = []
+        else:
+            band.extend(_split(piece, x))
+    yield from _columns(band, x)
+
+
+def _number_tables(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """The cells of tables of numbers, which may stand above or between columns of prose."""
+    lines = list(lines_of(pieces))
+    for start, table in open_tables(lines).items():
+        cells = [piece for line in lines[start : table.end] for piece in line.pieces]
+        # why so strict: the lines of two columns, or a table in each, look like one over both
+        is_short = all(len(cell.text) <= CELL_CHARACTERS for cell in cells)
+        if table.has_header and len(table.columns) > 2 and is_short:
+            yield cells
+
+
+def _columns(band: Sequence[Piece], x: float) -> Iterator[Piece]:
+    yield from _ordered([piece for piece in band if piece.x1 <= x])
+    yield from _ordered([piece for piece in band if piece.x0 >= x])
+
+
+def _gutter(pieces: Sequence[Piece], *, is_narrow: bool = False) -> float | None:
+    """The space between two columns of prose that the fewest pieces go over; None without columns."""
+    best: tuple[int, float] | None = None
+    starts = [part for piece in pieces for part in (piece.parts if is_narrow else (piece,))]
+    if len(starts) > MOST_PIECES:
+        return None
+    for x in sorted({round(part.x0) - 1.0 for part in starts}):
+        parts = [part for piece in pieces for part in _split(piece, x)] if is_narrow else pieces
+        left = [part for part in parts if part.x1 <= x]
+        right = [part for part in parts if part.x0 >= x]
+        crossing = len(parts) - len(left) - len(right)
+        if (
+            min(len(left), len(right)) >= COLUMN_LINES
+            and crossing <= CROSSING_SHARE * len(pieces)
+            and (best is None or crossing < best[0])
+            and all(_is_prose(side) for side in (left, right))
+            and (not is_narrow or all(_is_column(side, parts) for side in (left, right)))
+        ):
+            best = crossing, x
+    return None if best is None else best[1]
+
+
+def _split(piece: Piece, x: float) -> tuple[Piece, ...]:
+    """What stands left and right of a place, where the piece has a gap there; else the piece."""
+    if not piece.x0 < x < piece.x1 or any(
+        part.x0 < x < part.x1 for part in piece.parts or (piece,)
+    ):
+        return (piece,)
+    halves = [p for p in piece.parts if p.x1 <= x], [p for p in piece.parts if p.x0 >= x]
+    return tuple(
+        replace(
+            half[0],
+            text=" ".join(part.text for part in half),
+            x1=half[-1].x1,
+            parts=tuple(half) if len(half) > 1 else (),
+        )
+        for half in halves
+    )
+
+
+def _is_prose(pieces: Sequence[Piece]) -> bool:
+    return median(len(piece.text) for piece in pieces) >= PROSE_CHARACTERS
+
+
+def _is_column(pieces: Sequence[Piece], page: Sequence[Piece]) -> bool:
+    """Whether pieces are enough of a page, and letters: a dump of bytes has columns of its own."""
+    text = "".join(piece.text for piece in pieces)
+    return 6 * len(pieces) > len(page) and 2 * sum(map(str.isalpha, text)) > len(text)
+
+
+def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) -> bool:
+    line = lines[at]
+    if not any(map(str.isalpha, line.text)) or len(line.text) > HEADING_CHARACTERS:
+        return False
+    if LEADER in line.text:
+        return False
+    if plain(line.text) in page.outline or line.first.size >= LARGER * body:
+        return True
+    below = lines[at + 1] if at + 1 < len(lines) else None
+    is_alone = below is None or not below.is_bold
+    return line.is_bold and is_alone and not line.text.endswith((".", ",", ";", ":"))
+
+
+def _begins_heading(lines: Sequence[Line], at: int) -> bool:
+    """Whether a heading begins with a line that follows one of another heading."""
+    before, line = lines[at - 1], lines[at]
+    size = line.first.size
+    return before.first.size != size or not 0 <= gap_between(before, line) < 0.6 * size
+
+
+def _begins(lines: Sequence[Line], at: int) -> bool:
+    """Whether a paragraph begins with a line that follows another one."""
+    before, line = lines[at - 1], lines[at]
+    size = line.first.size
+    if CAPTION.match(line.text) or BULLET.match(line.text):
+        return True
+    if LEADER in before.text:
+        return True
+    if abs(before.first.size - size) > 1:
+        return True
+    if _is_elsewhere(before, line):  # the next column: a paragraph may go on there
+        return before.text.endswith(SENTENCE_END) and not line.text[:1].islower()
+    if gap_between(before, line) > max(0.6 * size, 1.6 * _pitch(lines, at)):
+        return True
+    is_indented = line.first.x0 - before.first.x0 > 0.7 * size
+    is_short = before.x1 < line.x1 - 0.15 * (line.x1 - line.first.x0)
+    return before.text.endswith(SENTENCE_END) and (is_indented or is_short)
+
+
+def _is_elsewhere(before: Line, line: Line) -> bool:
+    return line.first.top < before.first.top or line.first.x0 > before.x1
+
+
+def _pitch(lines: Sequence[Line], at: int) -> float:
+    """The usual blank between lines around this one."""
+    around = lines[max(0, at - 8) : at + 8]
+    gaps = [gap_between(one, two) for one, two in pairwise(around)]
+    usual = [gap for gap in gaps if 0 <= gap < lines[at].first.size]
+    return median(usual) if usual else 0.0
+
+
+def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line]]:
+    """The lines of each page's margins that are headers, footers or numbers of pages.
+
+    They stand at one height on three pages and are equal, but for one number that may follow that of
+    the page. Pages have their number in the file; `body` is the size of the text's type.
+    """
+    found = {number: list(page.margins(body)) for number, page in pages.items()}
+    where = defaultdict[Key, set[int]](set)
+    for number, lines in found.items():
+        for line in lines:
+            for text in (line.text, *(piece.text for piece in line.pieces)):
+                for key in _keys(text, line, number):
+                    where[key].add(number)
+
+    def is_running(line: Line, number: int) -> bool:
+        equal, *numbered = keys = list(_keys(line.text, line, number))
+        enough = min(3, max(2, len(pages) - 1)) if _PAGE_NUMBER.fullmatch(line.text) else 3
+        if len(where[equal]) >= 3 or any(len(where[key]) >= enough for key in numbered):
+            return True
+        # why: beside what stands on all pages there may be the chapter, which is another one soon
+        return any(
+            key[2] == part[2]
+            and len(where[part]) >= 3
+            and not where[key].isdisjoint((number - 1, number + 1))
+            for piece in line.pieces
+            for part in _keys(piece.text, line, number)
+            for key in keys
+        )
+
+    return [[line for line in lines if is_running(line, number)] for number, lines in found.items()]
+
+
+def _keys(text: str, line: Line, page: int) -> Iterator[Key]:
+    """What is the same on other pages: the height, the text, and the number that it may have.
+
+    Of a text with numbers also, for each, the text without it and by how much it differs from `page`.
+    """
+    height = round(line.first.bottom)
+    yield height, text, None
+    for match in islice(_NUMBER.finditer(text), MOST_NUMBERS):
+        number = int(match[0]) if match[0].isdecimal() else _ROMAN.get(match[0].lower())
+        if number is not None:
+            yield height, f"{text[: match.start()]}#{text[match.end() :]}", number - page

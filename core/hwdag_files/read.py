@@ -1,0 +1,198 @@
+"""Documents from files and folders. Whatever is left out is said."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from reprlib import repr as brief
+from typing import Any
+
+from hwdag.errors import InputError
+from hwdag.text.tables import fenced, markdown_with_headers, separated_lines
+from hwdag.types import Document
+from hwdag_files.content import Content, UnreadableError, plain_content
+from hwdag_files.converting import CONVERTED_SUFFIXES, convert
+from hwdag_files.html import html_content
+from hwdag_files.open_tables import with_aligned_rows
+
+TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".json"})
+ALIGNED_SUFFIXES = frozenset({".txt", ".text"})
+ROWS_SUFFIXES = frozenset({".csv", ".tsv"})
+_CODE = ".c .cc .cpp .cs .go .h .hpp .java .js .jsx .kt .php .py .rb .rs .sh .sql .swift .ts .tsx"
+CODE_SUFFIXES = frozenset(_CODE.split())
+MARKDOWN_SUFFIXES = frozenset({".md", ".markdown"})
+HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
+PARSED_SUFFIXES = frozenset({".pdf"}) | CONVERTED_SUFFIXES
+KNOWN_SUFFIXES = (
+    TEXT_SUFFIXES
+    | ROWS_SUFFIXES
+    | CODE_SUFFIXES
+    | MARKDOWN_SUFFIXES
+    | HTML_SUFFIXES
+    | PARSED_SUFFIXES
+)
+"""Suffixes, in lower case, that are read from a directory."""
+
+MAX_BYTES = 1 << 28
+MAX_SECONDS = 300.0
+
+LONGEST_PAGE = 1 << 20
+"""Bytes of an HTML page that is parsed within this process, without a limit of time."""
+
+_ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A path that gives no document, and why."""
+
+    path: str
+    reason: str
+
+
+def read_documents(
+    paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_seconds: float = MAX_SECONDS,
+) -> Iterator[Document | Skipped]:
+    """Read files, and directories recursively in sorted order, one at a time.
+
+    From a directory, files with one of `KNOWN_SUFFIXES` are read; hidden names, links to directories, and
+    links to files outside of it are not followed. A file that is named explicitly is read whatever its
+    suffix is, as text if that is unknown. A file that is reached twice is read once.
+
+    `Document.id` is the path as it was named, in POSIX style. The title is the one that the file gives
+    itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes say what was
+    replaced or lost, and for a PDF `page_starts`, see `Document.page_of`. Line breaks become line feeds,
+    and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is.
+
+    Args:
+        paths: files and directories, or one of them.
+        max_bytes: larger files are not read.
+        max_seconds: for parsing one PDF, office file or large page.
+
+    Raises:
+        InputError: a path does not exist, or is none; nothing is read then.
+    """
+    is_one = isinstance(paths, str | bytes) or not isinstance(paths, Iterable)
+    given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type] # a path is one
+    if wrong := [one for one in given if not isinstance(one, str | os.PathLike) or not str(one)]:
+        raise InputError(
+            f"a path must be a text or an os.PathLike, not empty, got {brief(wrong[0])}"
+        )
+    named = list(map(Path, given))
+    for path in named:
+        try:
+            path.stat()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"cannot read {spelled(path)!r}: {reason}; give existing files or directories"
+            ) from error
+    return _read_all(named, max_bytes, max_seconds)
+
+
+def _read_all(
+    named: Sequence[Path], max_bytes: int, max_seconds: float
+) -> Iterator[Document | Skipped]:
+    read: dict[Path, str] = {}
+    for path in named:
+        for found in _members(path) if path.is_dir() else [path]:
+            if isinstance(found, Skipped):
+                yield found
+                continue
+            name = spelled(found)
+            try:
+                yield _document(found, name, read, max_bytes, max_seconds)
+            except OSError as error:
+                yield Skipped(name, f"cannot be read: {error.strerror or error}")
+            except UnreadableError as error:
+                yield Skipped(name, str(error))
+
+
+def _document(
+    path: Path, name: str, read: dict[Path, str], max_bytes: int, max_seconds: float
+) -> Document:
+    """Read a file that is not in `read`, the real paths so far and the ids they were read under."""
+    if not path.is_file():  # why: a pipe or a device may never end
+        raise UnreadableError("not a regular file, or a broken link")
+    first = read.setdefault(path.resolve(), name)
+    if first is not name:
+        raise UnreadableError(f"already read as {first!r}")
+    with path.open("rb") as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UnreadableError(f"larger than {max_bytes:,} bytes; allow more with max_bytes")
+    content = _content(data, path.suffix.lower(), max_seconds)
+    metadata: dict[str, object] = {"path": name, "notes": list(content.notes)}
+    if content.page_starts:
+        metadata["page_starts"] = list(content.page_starts)
+    return Document(name, content.text, content.title or Path(name).stem, metadata)
+
+
+def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
+    if suffix in HTML_SUFFIXES and len(data) <= LONGEST_PAGE:
+        return html_content(data)
+    if suffix in HTML_SUFFIXES | PARSED_SUFFIXES:
+        content = convert(data, suffix, max_seconds=max_seconds)
+    else:
+        content = plain_content(data)
+    if suffix in ALIGNED_SUFFIXES:
+        return replace(content, text=with_aligned_rows(content.text))
+    if suffix in ROWS_SUFFIXES:
+        return replace(content, text="\n".join(separated_lines(content.text)))
+    if suffix in MARKDOWN_SUFFIXES | CONVERTED_SUFFIXES:
+        text = markdown_with_headers(content.text)
+        return replace(content, text=text, title=content.title or _first_heading(text))
+    return content
+
+
+def spelled(path: Path) -> str:
+    """Return the path in POSIX style; bytes that are not UTF-8 are spelled out, as Python does."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+
+
+def _members(directory: Path) -> Iterator[Path | Skipped]:
+    """Files below a directory: those of a folder before those of its subfolders, each sorted."""
+    problems: list[OSError] = []
+    found = False
+    for folder, subfolders, files in os.walk(directory, onerror=problems.append):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        for member in sorted(Path(folder, name) for name in files if not name.startswith(".")):
+            if member.suffix.lower() in KNOWN_SUFFIXES:
+                found, is_link = True, member.is_symlink() and member.is_file()
+                if is_link and not member.resolve().is_relative_to(directory.resolve()):
+                    reason = "a link to a file outside the folder; name it to have it read"
+                    yield Skipped(spelled(member), reason)
+                else:
+                    yield member
+            else:
+                kind = f"{member.suffix} is" if member.suffix else "without a suffix it is"
+                yield Skipped(
+                    spelled(member), f"{kind} no known kind; name the file to have it read"
+                )
+        for link in (Path(folder, name) for name in subfolders if Path(folder, name).is_symlink()):
+            yield Skipped(spelled(link), "a link to a directory; name it to have it read")
+    for problem in problems:
+        yield Skipped(spelled(Path(problem.filename)), f"cannot be read: {problem.strerror}")
+    if not (found or problems):
+        known = ", ".join(sorted(KNOWN_SUFFIXES))
+        yield Skipped(spelled(directory), f"holds no file with a known suffix ({known})")
+
+
+def _first_heading(text: str) -> str:
+    """The first heading outside of code, in either of Markdown's two styles; "" if there is none."""
+    lines, previous = text.splitlines(), ""
+    code = fenced(lines)
+    for number, line in enumerate(lines):
+        bare = "" if number in code else line.strip()
+        if bare and (match := _ATX_HEADING.match(line)):
+            return match[1].strip().rstrip("#").rstrip()
+        if previous and bare and not bare.strip("="):
+            return previous
+        previous = bare
+    return ""

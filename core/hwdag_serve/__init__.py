@@ -1,5 +1,0 @@
-"""The application on `hwdag`: an index behind HTTP and as a server of the Model Context Protocol.
-
-`hwdag_serve.application` has `application(systems)`, a Starlette application with a page for people and
-an API like OpenAI's for programs; it needs the extra `serve`. `hwdag_serve.mcp` needs the extra `mcp`.
-"""
