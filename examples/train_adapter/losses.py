@@ -14,6 +14,7 @@ from transformers import DynamicCache
 from examples.train_adapter.trees import Tree
 from hwdag.config import HeadList
 from hwdag.lm.attention import SpanRequest, capture
+from hwdag.lm.caches import cache_option
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import verdict_tokens
 
@@ -94,7 +95,7 @@ class Objective:
             mask[i, :n, :n] = tree.visible()
         ids, positions, mask = ids.to(device), positions.to(device), mask.to(device)
         cache = DynamicCache()
-        model.base_model(ids[:1, :shared], past_key_values=cache, use_cache=True)
+        model.base_model(ids[:1, :shared], use_cache=True, **cache_option(model.base_model, cache))
         cache.batch_repeat_interleave(len(trees))
         requests = [
             SpanRequest(
@@ -107,7 +108,7 @@ class Objective:
                 ids[:, shared:],
                 attention_mask=mask[:, None, shared:],
                 position_ids=positions[:, shared:],
-                past_key_values=cache,
+                **cache_option(model.base_model, cache),
             ).last_hidden_state
         hidden = functional.pad(hidden, (0, 0, shared, 0))
         return hidden, [captured.mean(i)[:, 0] for i in range(len(trees))]

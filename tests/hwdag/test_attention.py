@@ -19,6 +19,7 @@ from transformers import (
 from hwdag.errors import CaptureUnsupported, InputError
 from hwdag.lm import attention
 from hwdag.lm.attention import SpanRequest, capture
+from hwdag.lm.caches import cache_option
 
 ROWS = [(50, 57), (57, 70)]
 KEYS = [(10, 20), (20, 49)]
@@ -80,10 +81,10 @@ def test_capture_equals_eager_on_top_of_a_cache(lm, padded, heads, keys):
     cache = DynamicCache()
     with torch.no_grad():
         whole = lm(ids).logits
-        lm(ids[:, :50], past_key_values=cache)
+        lm(ids[:, :50], **cache_option(lm, cache))
         request = SpanRequest([(a - 50, b - 50) for a, b in ROWS], keys)
         with capture(lm, [request], heads) as captured:
-            logits = lm(ids[:, 50:], past_key_values=cache).logits
+            logits = lm(ids[:, 50:], **cache_option(lm, cache)).logits
     expected = eager_means(lm, ids, 0, heads, keys)
     torch.testing.assert_close(captured.mean(0), expected, atol=1e-6, rtol=0)
     torch.testing.assert_close(logits, whole[:, 50:], atol=1e-5, rtol=0)
@@ -192,6 +193,7 @@ import os, resource, sys, torch
 sys.path[:0] = ["tests", "core"]
 from tiny import model
 from hwdag.lm.attention import SpanRequest, capture
+from hwdag.lm.caches import cache_option
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB

@@ -19,6 +19,7 @@ from hwdag.flops import ModelShape, capture_flops, forward_flops
 from hwdag.index import HWDAGIndex
 from hwdag.lm import engine
 from hwdag.lm.base import ReplayRequest
+from hwdag.lm.caches import cache_option
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.packing import Line, packed_forward
 from hwdag.text.prompts import SearchPrompts
@@ -100,10 +101,10 @@ def counted(config, *, new, cached=0):
     cache = transformers.DynamicCache()
     with torch.inference_mode():
         if cached:
-            model(torch.ones(1, cached, dtype=torch.long), past_key_values=cache)
+            model(torch.ones(1, cached, dtype=torch.long), **cache_option(model, cache))
         with FlopCounterMode(display=False) as counter:
             tokens = torch.ones(1, new, dtype=torch.long)
-            model(tokens, past_key_values=cache, logits_to_keep=1)
+            model(tokens, **cache_option(model, cache), logits_to_keep=1)
     return float(counter.get_total_flops())
 
 

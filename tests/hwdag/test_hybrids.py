@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 from tiny import HYBRIDS, model, tokenizer
-from transformers import LlamaConfig
+from transformers import DynamicCache, LlamaConfig
 
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.lm.attention import attention_layers
-from hwdag.lm.caches import Checkpoint, new_cache
+from hwdag.lm.caches import Checkpoint, cache_option, new_cache
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import SearchLayout
 from hwdag.text.prompts import SearchPrompts
@@ -108,13 +108,29 @@ def test_a_checkpoint_brings_a_cache_back(lm):
     ids = torch.arange(5, 45)[None]
     with torch.no_grad():
         for one in (cache, same):
-            lm.model(ids[:, :20], past_key_values=one)
+            lm.model(ids[:, :20], **cache_option(lm.model, one))
         for _ in range(2):  # more than once, which a crop of convolutions does not survive
             before = Checkpoint(cache)
-            lm.model(ids[:, 25:40], past_key_values=cache)
+            lm.model(ids[:, 25:40], **cache_option(lm.model, cache))
             before.restore()
-        a, b = (lm.model(ids[:, 20:25], past_key_values=c).logits for c in (cache, same))
+        a, b = (lm.model(ids[:, 20:25], **cache_option(lm.model, c)).logits for c in (cache, same))
     torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
+
+
+def test_a_cache_is_passed_by_the_name_that_forward_gives_it():
+    class Renamed(torch.nn.Module):
+        def forward(self, input_ids, cache=None, **kwargs): ...
+
+    class Former(torch.nn.Module):
+        def forward(self, input_ids, past_key_values=None, **kwargs): ...
+
+    cache = DynamicCache()
+    assert cache_option(Renamed(), cache) == {"cache": cache}
+    assert cache_option(Former(), cache) == {"past_key_values": cache}
+    inner = model()
+    found = inner(torch.tensor([[5, 6, 7]]), **cache_option(inner, cache), use_cache=True)
+    assert cache.get_seq_length() == 3
+    assert [found[name] for name in cache_option(inner, cache)] == [cache]
 
 
 def test_a_hybrid_builds_edges_and_walks_along_them(lm):

@@ -16,6 +16,7 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ModelBusy
 from hwdag.lm import packing
 from hwdag.lm.attention import Capture, SpanRequest, capture
+from hwdag.lm.caches import cache_option
 from hwdag.lm.packing import Row, packed_forward
 from hwdag.text.prompts import SearchPrompts
 
@@ -40,7 +41,7 @@ def test_rows_of_any_length_give_what_each_gives_alone(family):
         found = packed_forward(lm, rows)
         for i, row, logits in zip(members, rows, found, strict=True):
             with torch.no_grad(), capture(lm, row.capture.requests, row.capture.heads) as expected:
-                output = lm(torch.tensor([row.ids]), past_key_values=alone[i]).logits[0]
+                output = lm(torch.tensor([row.ids]), **cache_option(lm, alone[i])).logits[0]
             torch.testing.assert_close(logits, output[-row.last :], atol=1e-5, rtol=1e-4)
             torch.testing.assert_close(row.capture.mean(0), expected.mean(0), atol=1e-6, rtol=1e-4)
 

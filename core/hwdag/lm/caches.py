@@ -7,6 +7,7 @@ them wrong, or raises. They are copied beforehand, and put back.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -31,6 +32,15 @@ def new_cache(config: PreTrainedConfig) -> DynamicCache:
 def croppable_cache(config: PreTrainedConfig) -> DynamicCache | None:
     """Make an empty cache that `crop` brings back; None for a hybrid, which is read anew instead."""
     return None if is_hybrid(config) else DynamicCache()
+
+
+def cache_option(model: torch.nn.Module, cache: Cache) -> dict[str, Cache]:
+    """Return the keyword argument that passes a cache to a model's forward.
+
+    transformers 5.24 renamed it from `past_key_values` to `cache`, and 5.40 removes the old name.
+    """
+    accepted = inspect.signature(model.forward).parameters
+    return {"cache" if "cache" in accepted else "past_key_values": cache}
 
 
 class Checkpoint:

@@ -40,6 +40,7 @@ from hwdag.lm.attention import (
     running,
 )
 from hwdag.lm.blocking import CopyBlock
+from hwdag.lm.caches import cache_option
 from hwdag.lm.layout import Turns
 from hwdag.lm.packing import Row, keeps_logits, line_of
 from hwdag.lm.tokens import Codec
@@ -225,7 +226,7 @@ class Engine:
         With a `cache` there is a single row, which is appended to it.
         """
         options: dict[str, Any] = (
-            {"use_cache": False} if cache is None else {"past_key_values": cache}
+            {"use_cache": False} if cache is None else cache_option(self.model, cache)
         )
         if self._keeps_logits:
             options["logits_to_keep"] = last

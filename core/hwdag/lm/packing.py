@@ -25,6 +25,7 @@ from transformers import AttentionInterface, Cache, PreTrainedModel
 
 from hwdag.errors import ModelBusy
 from hwdag.lm.attention import Capture, attend, capturing, is_hybrid, running, switched
+from hwdag.lm.caches import cache_option
 
 IMPLEMENTATION = "hwdag_packed"
 
@@ -193,9 +194,10 @@ def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
 def cached_forward(model: PreTrainedModel, row: Row) -> Tensor:
     """Logits of one row without slots, for models whose linear-attention layers must see it alone."""
     ids = torch.tensor([row.ids], device=model.device)
-    options = {"logits_to_keep": row.last} if keeps_logits(model) else {}
+    options: dict[str, Any] = {"logits_to_keep": row.last} if keeps_logits(model) else {}
+    options |= cache_option(model, row.cache)
     with running(model), capturing(model, row.capture):
-        found = model(ids, past_key_values=row.cache, use_cache=True, **options)
+        found = model(ids, use_cache=True, **options)
     return found.logits[0, -row.last :].float()  # type: ignore[no-any-return]
 
 
