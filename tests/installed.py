@@ -32,6 +32,8 @@ def core():
     answer = index.answer(QUESTION, config=hwdag.SearchConfig(token_budget=60))
     assert "Clara Holm" in answer.retrieval.steps[0].node.text, answer
     assert index.reader.known_heads
+    first, other = hwdag.rank_passages(None, QUESTION, TEXTS)  # passes a cache to the model
+    assert first > other
     from hwdag_app.cli.demo import documentation
 
     assert (documentation() / "guide.md").is_file()
