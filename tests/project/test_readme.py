@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from margins import check_margin
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -20,6 +21,15 @@ def test_the_examples_of_the_readme_run_and_answer(code, answer, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
     assert answer in capsys.readouterr().out
+
+
+@pytest.mark.model
+def test_the_answer_that_the_readme_promises_has_a_margin(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "readme"}
+    exec(compile(EXAMPLES[0], "README.md", "exec"), names)
+    (question,) = re.findall(r'index\.answer\("([^"]+)"\)', EXAMPLES[0])
+    check_margin(names["documents"], question, "the Sorensen family")
 
 
 @pytest.mark.parametrize(

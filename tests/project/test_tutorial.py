@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from margins import check_margin
 
 from hwdag_app.main import main
+from hwdag_files.read import read_documents
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("filters", "guide", "living-index", "options", "retrievers", "writers")
@@ -37,6 +39,8 @@ def test_the_commands_of_the_tutorial_run(tmp_path, monkeypatch, capsys):
     lines = "".join(blocks("tutorial", "sh")).replace("\\\n", " ").splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith("hwdag ")]
     assert [command[1] for command in commands] == ["build", "ask", "ask", "refresh"]
+    for question in {command[3] for command in commands if command[1] == "ask"}:
+        check_margin([*read_documents(["town"])], question, "the Sorensen family")
     for command in commands:
         assert main(command[1:]) == 0
     assert capsys.readouterr().out.count("answer: the Sorensen family") == 2

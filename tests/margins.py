@@ -1,0 +1,37 @@
+"""The lead of an answer over its rivals, so that no promised answer hangs on the last bits of a product.
+
+CPUs differ in the order in which they add, and in the meaning of `dtype="auto"`. A page may promise an
+answer whose mean log-probability is `LEAST_MARGIN` above that of every rival, in float32 and in bfloat16.
+"""
+
+import re
+
+from hwdag import HWDAGIndex
+from hwdag.lm.default import load_reader
+
+LEAST_MARGIN = 0.3  # of the mean log-probability per token
+_NAME = re.compile(r"(?:the )?[A-Z]\w+(?: [A-Z]\w+)*(?: family)?|\d[\d.,]*\d|\d")
+
+
+def rivals(texts, answer):
+    """Return the names and numbers of the texts that neither contain the answer nor are part of it."""
+    said = answer.lower().rstrip(".")
+    found = {name for text in texts for name in _NAME.findall(text)}
+    return sorted(name for name in found if name.lower() not in said and said not in name.lower())
+
+
+def check_margin(documents, question, expected):
+    """Assert that the default reader answers as expected, with a margin, whatever the CPU."""
+    for dtype in ("float32", "bfloat16"):
+        with HWDAGIndex.from_documents(documents, reader=load_reader(dtype=dtype)) as index:
+            stream = index.stream(question)
+            found = stream._found
+            others = rivals([document.text for document in documents], expected)
+            scores = found.session.likelihoods([expected, *others], enough=found.says_yes)
+            text = stream.answer.text
+        lead, rival = min((scores[0] - s, name) for s, name in zip(scores[1:], others, strict=True))
+        assert (text, lead >= LEAST_MARGIN) == (expected, True), (
+            f"in {dtype} the answer to {question!r} is {text!r}; {expected!r} is {lead:.2f} ahead of "
+            f"{rival!r}. A page may only promise an answer that is {LEAST_MARGIN} ahead in float32 and "
+            "bfloat16, since CPUs add in different orders: choose another example"
+        )
