@@ -27,7 +27,9 @@ def tables() -> dict[str, tuple[str, list[str]]]:
     """The program above a table and the lines of its right column, by the title of the section."""
     text = (DOCS / "migration.md").read_text("utf-8")
     found = {}
-    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+    for section in re.split(
+        r"^## (?=From )", text.partition("\n## Modules that moved")[0], flags=re.MULTILINE
+    )[1:]:
         (setup,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
         rows = section.count("\n| ") - 1  # without the header
         lines = [row["now"] for row in ROW.finditer(section)]
