@@ -60,7 +60,9 @@ class Request(BaseHTTPRequestHandler):
         body = {"object": "chat.completion", "choices": [choice], "usage": usage}
         self.reply(json.dumps(body | fields).encode())
 
-    def streamed(self, *pieces: str, usage: Mapping[str, int] | None = None) -> None:
+    def streamed(
+        self, *pieces: str, usage: Mapping[str, int] | None = None, finish: str | None = "stop"
+    ) -> None:
         """Send a reply in pieces, as a stream of events; `usage` comes in an event of its own."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -68,6 +70,8 @@ class Request(BaseHTTPRequestHandler):
         self.end_headers()
         for piece in pieces:
             self._event({"choices": [{"index": 0, "delta": {"content": piece}}]})
+        if finish is not None:
+            self._event({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
         if usage is not None:
             self._event({"choices": [], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")

@@ -61,11 +61,14 @@ class WriterFailed(ModelError):
 
 
 class AnswererFailed(ModelError):
-    """The answerer gave no answer; `retrieval`, a `hwdag.types.Retrieval`, holds the result of the search."""
+    """The answerer gave no answer.
 
-    def __init__(self, message: str, retrieval: Any = None) -> None:
+    `retrieval`, a `hwdag.types.Retrieval`, is the result of the search; `reply` is what came of a reply.
+    """
+
+    def __init__(self, message: str, retrieval: Any = None, reply: str = "") -> None:
         super().__init__(message)
-        self.retrieval = retrieval
+        self.retrieval, self.reply = retrieval, reply
 
 
 class IndexFileError(HWDAGError):

@@ -198,6 +198,18 @@ class TokenCount:
     by: Literal["server", "reader"]
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyEnd:
+    """How a streamed reply ended.
+
+    `reason` is that of OpenAI's API, such as "stop", "length" or "content_filter"; "" if the server gives
+    none. `tokens` are None if it does not count them.
+    """
+
+    tokens: TokenCount | None = None
+    reason: str = ""
+
+
 OnStep = Callable[[Step], None]  # called with each step of a walk as it happens
 
 

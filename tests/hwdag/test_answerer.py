@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag import Document, HWDAGIndex, SearchConfig
-from hwdag.answers.generated import LONGEST_REPLY, Marks, overlapping
+from hwdag.answers.generated import IN_WORDS, LONGEST_REPLY, WORDING, Marks, overlapping
 from hwdag.config import ANSWERER_BUDGET, TOKEN_BUDGET
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError, ReaderRequired
@@ -80,7 +80,7 @@ def test_the_prompt_has_every_sentence_once_by_section_and_no_model_was_asked(to
     assert sorted(sentences_in(prompt).values()) == [1, 2, 3, 4]
     assert prompt.index("## The tower") < prompt.index("\n[1]") < prompt.index("\n[3]")
     assert prompt.count("## ") == 2
-    assert prompt.endswith(f"Question: {QUESTION}")
+    assert prompt.endswith(f"Question: {QUESTION}\n{WORDING.after}")
     assert answer.usage.tokens == answer.answerer_tokens.prompt + answer.answerer_tokens.reply
 
 
@@ -130,6 +130,86 @@ def test_an_empty_reply_is_no_answer(town):
         assert failure.value.retrieval.steps
 
 
+NUMBERS = re.compile(r"[\[【].*?[\]】]")
+WORDLESS = [
+    "[1]",
+    " [1][2]\n",
+    "【3】.",
+    "[2], [1]",
+    "[77]",
+    "[1-2]",
+    "...",
+    "[",
+    "**[1]**",
+    "1",
+    "(2).",
+]
+
+
+@pytest.mark.parametrize("reply", WORDLESS)
+def test_a_reply_without_words_is_asked_for_again(town, reply):
+    asked = []
+
+    def in_the_end(prompt):
+        asked.append(prompt)
+        return reply if len(asked) == 1 else "Jon Berg [1]"
+
+    answer = town.answer(QUESTION, answerer=in_the_end)
+    assert asked[1] == f"{asked[0]}\n{IN_WORDS}"
+    assert answer.text == answer.reply == "Jon Berg [1]"
+    assert len(answer.citations) == 1
+    assert any("asked again" in note for note in answer.notes)
+    once = town.answer(QUESTION, answerer=lambda prompt: "Jon Berg [1]").answerer_tokens
+    assert answer.answerer_tokens.prompt > 2 * once.prompt
+    if any(map(str.isdigit, NUMBERS.sub("", reply))):  # it may be an amount that no sentence has
+        assert town.answer(QUESTION, answerer=lambda prompt: reply).reply == reply
+        return
+    with pytest.raises(AnswererFailed, match="no words") as caught:
+        town.answer(QUESTION, answerer=lambda prompt: reply)
+    assert caught.value.retrieval.steps
+
+
+@pytest.mark.parametrize(
+    "reply", ["1902", "1902 [1]", "42 %.", "7 [1]", "99", "是 [1]", "[1] Jon", "é"]
+)
+def test_a_number_that_is_not_of_a_sentence_is_a_word(town, reply):
+    asked = []
+    answer = town.answer(QUESTION, answerer=lambda prompt: asked.append(prompt) or reply)
+    assert answer.reply == reply
+    assert len(asked) == 1
+
+
+def test_nothing_is_shown_of_a_streamed_reply_before_its_first_word(town):
+    def then_in_words(request):
+        if request.prompt.endswith(IN_WORDS):
+            request.streamed(" [", "2]", ": Jon", " Berg")
+        else:
+            request.streamed("[1", "]", " [2]")
+
+    with serving(then_in_words) as server:
+        stream = town.stream(QUESTION, answerer=OpenAIWriter("m", base_url=server.url))
+        assert list(stream) == [" [1]: Jon", " Berg"]
+    assert stream.answer.text == "[1]: Jon Berg"
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_a_reply_that_is_cut_off_says_so(town, reason):
+    with serving(lambda request: request.streamed("Jon ", "Be", finish=reason)) as server:
+        answer = town.answer(QUESTION, answerer=OpenAIWriter("m", base_url=server.url))
+    assert answer.text == "Jon Be"
+    assert len(answer.notes) == 1
+    assert "cut off" in answer.notes[0]
+
+
+def test_a_stream_without_an_end_is_no_answer(town):
+    with serving(lambda request: request.streamed("Jon ", "Be", finish=None)) as server:
+        writer = OpenAIWriter("m", base_url=server.url)
+        with pytest.raises(AnswererFailed, match="broke off") as caught:
+            town.answer(QUESTION, answerer=writer)
+    assert caught.value.reply == "Jon Be"
+    assert caught.value.retrieval.steps
+
+
 def test_numbers_of_a_streamed_thought_are_no_citations(town):
     def thinking(request):
         built = sentences_in(request.prompt)["The tower was built by Jon Berg."]
@@ -157,7 +237,7 @@ def test_untrusted_text_forges_neither_sections_nor_numbers():
     )
     asked = []
     index.answer("Who built\n[5] the tower?", answerer=lambda prompt: asked.append(prompt) or "Eve")
-    evidence = asked[0].split("instructions", 1)[1].split("\n\n", 1)[1]
+    evidence = asked[0].removeprefix(WORDING.before).removesuffix(WORDING.after)
     lines = [line for line in evidence.splitlines() if line]
     numbers = [line for line in lines if line.startswith("[")]
     assert [line.split()[0] for line in numbers] == [f"[{i + 1}]" for i in range(len(numbers))]
@@ -253,7 +333,7 @@ def test_an_answerer_gets_more_evidence_unless_a_reader_reads_it():
     index = HWDAGIndex.from_documents([Document("ships", text)], method="evidence", **options)
 
     def tokens(**asked):
-        found = index.answer("Which ships sank?", answerer=lambda prompt: "?", **asked).retrieval
+        found = index.answer("Which ships sank?", answerer=lambda prompt: "All", **asked).retrieval
         return found.context_tokens
 
     assert index.answer("Which ships sank?").retrieval.context_tokens <= 512
@@ -277,15 +357,16 @@ def test_a_failing_answerer_keeps_what_was_found(town):
         unknown = OpenAIWriter("m", base_url=server.url)
         failing = [refused, unknown, broken, lambda prompt: 7]
         for answerer in failing:
-            with pytest.raises(AnswererFailed, match="retrieval") as caught:
+            with pytest.raises(AnswererFailed, match="leave it out") as caught:
                 town.answer(QUESTION, answerer=answerer)
             assert caught.value.retrieval.steps
     with serving(broken_off) as server:
         stream = town.stream(QUESTION, answerer=OpenAIWriter("m", base_url=server.url))
         assert next(iter(stream)) == "Jon"
-        with pytest.raises(AnswererFailed):
+        with pytest.raises(AnswererFailed, match="after it said 'Jon'") as caught:
             list(stream)
-        assert stream.retrieval.steps
+        assert caught.value.reply == "Jon"
+        assert caught.value.retrieval.steps
 
 
 def broken(prompt):

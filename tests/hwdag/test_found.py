@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
-from hwdag.answers.abstention import NOT_FOUND, judged, not_found
+from hwdag.answers.abstention import NOT_FOUND, before_reply, judged, not_found
 from hwdag.answers.decoded import DecodedAnswer
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.search.answerability import (
@@ -187,13 +187,22 @@ def test_an_answer_is_given_by_its_confidence_or_a_long_one_by_answerability(
     assert answer.reply == text
     assert answer.text == pieces == (text if is_given else not_found(found))
     assert judged(replace(answer, text=text)) == answer
-    assert judged(replace(answer, text=text, answered_by="somebody")).text == text
+    written = judged(replace(answer, text=text, answered_by="somebody"))
+    assert written.text == before_reply(found) + text
+    assert written.reply == text
 
 
 @pytest.mark.model
-def test_the_text_of_an_answerer_is_its_own():
-    answer = town().answer(ELSEWHERE, answerer=lambda prompt: "Nobody knows.")
-    assert (answer.text, answer.reply, answer.found) == ("Nobody knows.", "Nobody knows.", False)
+def test_what_the_search_refuses_is_said_before_the_reply_of_an_answerer():
+    stream = town().stream(ELSEWHERE, answerer=lambda prompt: "Nobody knows.")
+    pieces = list(stream)
+    answer = stream.answer
+    assert (answer.reply, answer.found) == ("Nobody knows.", False)
+    assert answer.text == "".join(pieces)
+    first, reply = answer.text.split("\n\n")
+    assert first == "The documents do not seem to answer this."
+    assert reply == "The model's reply: Nobody knows."
+    assert town().answer(ASKED, answerer=lambda prompt: "Jon Berg").text == "Jon Berg"
     assert answer.confidence == answer.retrieval.answerability
     assert answer.confidence == town().search(ELSEWHERE).answerability
 

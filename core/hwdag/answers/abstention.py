@@ -32,13 +32,26 @@ NOT_FOUND = {
     "ar": "يبدو أن المستندات لا تجيب عن هذا السؤال. الأقرب إلى السؤال:",
 }
 """What is said where the evidence holds no answer, by language of the question."""
+MODEL_REPLIES = {
+    "en": "The model's reply:",
+    "de": "Antwort des Modells:",
+    "es": "Respuesta del modelo:",
+    "fr": "Réponse du modèle :",
+    "it": "Risposta del modello:",
+    "nl": "Antwoord van het model:",
+    "pt": "Resposta do modelo:",
+    "zh": "模型的回答：",
+    "ar": "إجابة النموذج:",
+}
+"""What marks the reply of an answerer after that."""
 
 
 def judged(answer: Answer) -> Answer:
     """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
 
     An answer of the reader is found if its confidence is high enough, and a long one also where the evidence
-    seems to hold an answer. Otherwise `not_found` takes its place. An answerer is told to say so.
+    seems to hold an answer. Otherwise `not_found` takes its place. The reply of an answerer is kept, after
+    a warning.
     """
     retrieval, reply = answer.retrieval, answer.text
     likely = retrieval.answerability
@@ -48,7 +61,10 @@ def judged(answer: Answer) -> Answer:
     if answer.likelihood is not None:
         sure = probability_of("answer", answer_signals(likely, answer.likelihood))
         found = sure >= fitted()["least confidence"] or (found and not is_short(reply))
-    text = reply if found or answer.answered_by is not None else not_found(retrieval)
+    if answer.answered_by is not None:
+        text = before_reply(retrieval) + reply
+    else:
+        text = reply if found else not_found(retrieval)
     return replace(answer, text=text, reply=reply, confidence=sure, found=found)
 
 
@@ -59,11 +75,28 @@ def is_short(text: str) -> bool:
 
 def not_found(retrieval: Retrieval) -> str:
     """Return what is said where the evidence holds no answer, with the best of what was found."""
-    said = NOT_FOUND.get(told_language(retrieval.question) or "en", NOT_FOUND["en"])
+    said = NOT_FOUND[_language(retrieval)]
     nearest = [bare(step.node)[:LONGEST] for step in retrieval.best(NEAREST)]
-    if not nearest:
-        said = re.split("(?<=[.。])", said)[0]
-    return "\n- ".join([said, *nearest])
+    return "\n- ".join([said, *nearest]) if nearest else _refusal(said)
+
+
+def before_reply(retrieval: Retrieval) -> str:
+    """Return a warning and a mark before an answerer's reply; "" if the evidence seems to hold an answer."""
+    if is_answerable(retrieval):
+        return ""
+    language = _language(retrieval)
+    return f"{_refusal(NOT_FOUND[language])}\n\n{MODEL_REPLIES[language]} "
+
+
+def _refusal(said: str) -> str:
+    """Return the first sentence of what is said if there is no answer."""
+    return re.split("(?<=[.。])", said)[0]
+
+
+def _language(retrieval: Retrieval) -> str:
+    """Return the language of a question if there is a text in it, else English."""
+    told = told_language(retrieval.question)
+    return told if told in NOT_FOUND else "en"
 
 
 def bare(node: Node) -> str:

@@ -9,7 +9,7 @@ from string import ascii_uppercase
 
 import numpy as np
 
-from hwdag.answers.abstention import is_short, judged
+from hwdag.answers.abstention import before_reply, is_short, judged
 from hwdag.answers.decoded import DecodedAnswer
 from hwdag.answers.generated import WrittenAnswer
 from hwdag.answers.quoted import QuotedAnswer
@@ -137,7 +137,10 @@ class AnswerStream:
 
     def _decoded(self) -> Iterator[str]:
         self._has_started = True
-        is_judged = self._source.name is None and self.retrieval.answerability is not None
+        if self._source.name is not None:
+            yield from self._warned()
+            return
+        is_judged = self.retrieval.answerability is not None
         is_doubtful = not is_answerable(self.retrieval)
         held = "" if is_judged else None  # until it is known that it is given
         for piece in self._said():
@@ -150,6 +153,13 @@ class AnswerStream:
             answer = self._whole
             if text := held if answer.text == answer.reply else answer.text:
                 yield text
+
+    def _warned(self) -> Iterator[str]:
+        """The pieces of an answerer, after what the search has to say of the evidence."""
+        warning = before_reply(self.retrieval)
+        for piece in self._said():
+            yield warning + piece
+            warning = ""
 
     def _said(self) -> Iterator[str]:
         pieces = iter(self._source)

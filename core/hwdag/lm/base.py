@@ -238,7 +238,7 @@ class StreamingWriter(Writer, Protocol):
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
         """Yield the pieces of one reply. Closing the iterator abandons the rest.
 
-        A generator may return the `hwdag.types.TokenCount` of the call.
+        A generator may return a `hwdag.types.ReplyEnd`, or the `hwdag.types.TokenCount` of the call.
         """
 
 

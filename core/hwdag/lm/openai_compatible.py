@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import threading
@@ -20,13 +21,20 @@ from typing import Any, TypeVar
 
 from hwdag.checks import positive, whole
 from hwdag.errors import InputError, WriterFailed
-from hwdag.text.characters import disarmed, without_surrogates
-from hwdag.types import TokenCount, Usage
+from hwdag.text.characters import disarmed, one_line, without_surrogates
+from hwdag.types import ReplyEnd, TokenCount, Usage
 
 try:
     import httpx2
     from anyio.from_thread import start_blocking_portal
-    from openai import APIError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
+    from openai import (
+        APIConnectionError,
+        APIError,
+        APIStatusError,
+        APITimeoutError,
+        AsyncOpenAI,
+        DefaultAsyncHttpxClient,
+    )
 except ImportError as error:
     raise ImportError("OpenAIWriter needs openai; run `pip install 'hwdag[openai]'`") from error
 
@@ -34,8 +42,11 @@ OPENAI_URL = "https://api.openai.com/v1"
 LONGEST_WAIT = 120.0  # longest Retry-After that the client honours, in seconds
 MOST_TOKENS = 1 << 32  # a reply that claims more is not believed
 GRACE_SECONDS = 60.0  # for the requests under way once another one has failed
+LOADING_PAUSE = 2.0  # seconds before a server that loads its model is asked again
 EXCERPT_CHARACTERS = 300
 THREAD = "hwdag-openai"
+
+_LOGGER = logging.getLogger("hwdag")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,7 +59,8 @@ class OpenAIWriter:
     """A model behind an OpenAI-compatible server as a Writer; thread-safe.
 
     Every prompt is one chat request. The client retries temporary failures: no connection, a time-out,
-    status 408, 409, 429 or 5xx. Any other failure ends the call, and so does a redirect. The key is
+    status 408, 409, 429 or 5xx. A server that is still loading its model is waited for, up to `timeout`.
+    Any other failure ends the call, and so does a redirect. The key is
     read from the environment for every request and never stored. A space breaks up control tokens
     that a prompt spells out (`hwdag.text.characters.disarmed`).
 
@@ -58,7 +70,7 @@ class OpenAIWriter:
         api_key_env: name of the environment variable that holds the key. None is `OPENAI_API_KEY`
             for OpenAI's own address, and no key for any other.
         concurrency: most requests of one call in flight at a time.
-        timeout: seconds that a request waits for the server to send something.
+        timeout: seconds that a request waits for the server to send something, or to load its model.
         max_retries: requests for one prompt after the first.
         temperature: sampling temperature; None leaves it to the server.
         extra_body: more fields of the request, such as `{"top_p": 0.9}`. A "max_completion_tokens"
@@ -93,7 +105,7 @@ class OpenAIWriter:
         self.concurrency = whole("concurrency", concurrency, 1)
         self._timeout = positive("timeout", timeout)
         self._max_retries = whole("max_retries", max_retries, 0)
-        self._seconds = (1 + max_retries) * (timeout + LONGEST_WAIT)  # of a prompt
+        self._seconds = timeout + (1 + max_retries) * (timeout + LONGEST_WAIT)  # of a prompt
         self._options = dict(extra_body or {})
         if temperature is not None:
             self._options = {"temperature": temperature} | self._options
@@ -124,12 +136,11 @@ class OpenAIWriter:
         """
         return self._running(partial(self._ask_all, prompts, max_new_tokens))
 
-    def stream(
-        self, prompt: str, *, max_new_tokens: int
-    ) -> Generator[str, None, TokenCount | None]:
+    def stream(self, prompt: str, *, max_new_tokens: int) -> Generator[str, None, ReplyEnd]:
         """Yield the reply to one prompt in pieces, as the server sends them.
 
-        Closing the iterator cancels the request. Returns the tokens if the server counts them.
+        Closing the iterator cancels the request. Returns why the reply ended, and its tokens if the
+        server counts them.
 
         Raises:
             WriterFailed: there was no reply, or it broke off after the pieces yielded so far.
@@ -163,10 +174,10 @@ class OpenAIWriter:
 
             async def ask(number: int, prompt: str) -> None:
                 with self._blaming(f"prompt {number + 1}"):
+                    create = client.chat.completions.with_raw_response.create
                     async with asyncio.timeout(self._seconds):
-                        answer = await client.chat.completions.with_raw_response.create(
-                            **self._request(prompt, limit)
-                        )
+                        asking = partial(create, **self._request(prompt, limit))
+                        answer = await self._once_loaded(asking)
                     put((number, self._reply(answer.http_response)[0]))
 
             async def ask_in_turn(number: int, prompt: str) -> None:
@@ -191,25 +202,51 @@ class OpenAIWriter:
         if failures:
             raise failures[0]
 
-    async def _stream(self, prompt: str, limit: int, put: Put[str]) -> TokenCount | None:
-        """Put the pieces of a reply as they arrive, and return its tokens."""
+    async def _stream(self, prompt: str, limit: int, put: Put[str]) -> ReplyEnd:
+        """Put the pieces of a reply as they arrive; return how it ended.
+
+        Raises ValueError for a stream that ends without saying why: it may have been cut off.
+        """
         asked = self._request(prompt, limit) | {"stream_options": {"include_usage": True}}
         with self._blaming("the prompt"):
             async with self._client() as client, asyncio.timeout(self._seconds):
-                stream = await client.chat.completions.create(stream=True, **asked)
+                create = client.chat.completions.create
+                stream = await self._once_loaded(partial(create, stream=True, **asked))
                 if "event-stream" not in stream.response.headers.get("content-type", ""):
                     await stream.response.aread()
-                    reply, counted = self._reply(stream.response)  # a server that does not stream
+                    reply, end = self._reply(stream.response)  # a server that does not stream
                     put(reply)
-                    return counted
-                usage = None
+                    return end
+                usage, reason = None, ""
                 async for chunk in stream:
                     found = chunk.model_dump(warnings=False)
                     usage = found.get("usage") or usage  # some servers send it with every piece
                     match found:
                         case {"choices": [{"delta": {"content": str() as piece}}, *_]}:
                             put(without_surrogates(piece)[0])
-                return self._counted(usage)
+                    match found:
+                        case {"choices": [{"finish_reason": str() as reason}, *_]}:
+                            pass
+                if not reason:
+                    raise ValueError(
+                        "the reply broke off: its stream ended without a finish_reason"
+                    )
+                return ReplyEnd(self._counted(usage), reason)
+
+    async def _once_loaded(self, asking: Callable[[], Awaitable[R]]) -> R:
+        """Send a request, again and again while the server loads its model, up to `timeout`."""
+        until, has_told = time.monotonic() + self._timeout, False
+        while True:
+            try:
+                return await asking()
+            except APIStatusError as error:
+                if not _is_loading(error) or time.monotonic() > until:
+                    raise
+            if not has_told:
+                wait = "%s is loading its model; waiting for it, up to %g seconds"
+                _LOGGER.warning(wait, self._url, self._timeout)
+                has_told = True
+            await asyncio.sleep(LOADING_PAUSE)
 
     def _client(self) -> AsyncOpenAI:
         return AsyncOpenAI(
@@ -237,26 +274,52 @@ class OpenAIWriter:
             yield
             return
         except TimeoutError:
-            why = f"got no whole reply in {self._seconds:g} s; raise timeout"
+            why = f"sent no whole reply in {self._seconds:g} s; raise timeout"
         except APIStatusError as error:
-            why = f"got status {error.status_code}, {self._excerpt(error.response.text)}"
-            if wait := error.response.headers.get("retry-after"):
-                why += f", and is asked to wait {wait} s"
-            why += f"; check base_url, the model, {self._key_env or 'api_key_env'} and extra_body"
+            why = self._refusal(error)
+        except APITimeoutError:
+            why = f"sent nothing for {self._timeout:g} s; raise timeout, or ask for less"
+        except APIConnectionError as error:
+            seen = self._excerpt(str(error.__cause__ or error))
+            why = f"cannot be reached, {seen}; is it running, and is base_url right?"
         except (APIError, httpx2.HTTPError, ValueError) as error:  # a stream that breaks off too
-            seen = self._excerpt(repr(error.__cause__ or error))
-            why = f"got no reply: {seen}; check base_url and the server"
-        raise WriterFailed(f"{self.name} at {self._url}: {prompt} {why}")
+            seen = self._excerpt(str(error) or "the connection ended")
+            why = f"sent no whole reply, {seen}; check base_url and the server"
+        raise WriterFailed(f"{self.name}, {prompt}: the server at {self._url} {why}")
 
-    def _reply(self, response: httpx2.Response) -> tuple[str, TokenCount | None]:
-        """Return the text of a reply and its tokens; ValueError for another body."""
+    def _refusal(self, error: APIStatusError) -> str:
+        """Return what a status other than 200 means for the user, and the way out."""
+        said = _message(error)
+        seen = self._excerpt(said)
+        key = self._key_env or "api_key_env (--answerer-key)"
+        if _is_loading(error):
+            return f"was still loading its model after {self._timeout:g} s; wait, or raise timeout"
+        if error.status_code in (401, 403):
+            return f"refuses the key, {seen}; check {key}"
+        if tokens := _exceeded(error, said):
+            return (
+                f"has too short a context, {tokens}; lower the token budget of the evidence "
+                "(--budget), or give the server a longer context"
+            )
+        if error.status_code == 404 and "model" in said.lower():
+            return f"does not know the model {self._model!r}, {seen}; use a name that it lists"
+        if error.status_code == 404:
+            return f"has no chat API there, {seen}; check base_url, which mostly ends with /v1"
+        why = f"sent status {error.status_code}, {seen}"
+        if wait := error.response.headers.get("retry-after"):
+            why += f", and asks to wait {wait} s"
+        return f"{why}; check base_url, the model, {key} and extra_body"
+
+    def _reply(self, response: httpx2.Response) -> tuple[str, ReplyEnd]:
+        """Return the text of a reply and how it ended; ValueError for another body."""
         try:
             body = json.loads(response.content)
-            message = body["choices"][0]["message"] if body["choices"] else {}
+            choice = body["choices"][0] if body["choices"] else {}
+            message, reason = choice.get("message") or {}, choice.get("finish_reason")
             reply, usage = without_surrogates(message.get("content") or "")[0], body.get("usage")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             raise ValueError(f"no chat completion: {response.text}") from None
-        return reply, self._counted(usage)
+        return reply, ReplyEnd(self._counted(usage), reason if isinstance(reason, str) else "")
 
     def _counted(self, usage: Any) -> TokenCount | None:
         """Count the tokens that a server reports; return those of prompt and reply if it tells both."""
@@ -296,6 +359,28 @@ class OpenAIWriter:
 
 def _believed(tokens: object) -> int:
     return tokens if type(tokens) is int and 0 < tokens < MOST_TOKENS else 0
+
+
+def _is_loading(error: APIStatusError) -> bool:
+    """Whether the server is up, and its model is not yet (llama.cpp)."""
+    return error.status_code == 503 and "loading" in error.response.text.lower()
+
+
+def _message(error: APIStatusError) -> str:
+    """Return the message in the body of an error, else the body."""
+    match error.body:
+        case {"message": str() as said} if said.strip():
+            return said
+    return error.response.text
+
+
+def _exceeded(error: APIStatusError, said: str) -> str:
+    """Return by how much a prompt exceeds the model's context, "" for another error."""
+    match error.body:
+        case {"n_prompt_tokens": int() as asked, "n_ctx": int() as context}:
+            return f"{context:,} tokens for a prompt of {asked:,}"
+    is_context = "context" in said and ("exceed" in said or "maximum" in said)
+    return repr(one_line(said)[:EXCERPT_CHARACTERS]) if is_context else ""
 
 
 def _checked_url(url: str) -> str:
