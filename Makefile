@@ -4,7 +4,8 @@
 # make test   format, lint, types, import rules, tests, the documentation, and the built wheel and
 #             sdist in clean places
 # make docs   the documentation as a site, in build/site
-# make lowest the lowest supported versions, installed beside $(VENV); make newest: the newest
+# make lowest the lowest supported versions, installed beside $(VENV); make newest: the newest, with
+#             every causal architecture of transformers
 #
 # TORCH_INDEX chooses another build of torch, for example
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cu130
@@ -100,7 +101,7 @@ newest:
 	$(call PIP,$(NEWEST)) '.[dev]'
 	$(call PIP,$(NEWEST)) $(MODELS)
 	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS)
-	$(ONE_THREAD) $(NEWEST)/bin/python -m pytest -n auto -m 'not package'
+	HWDAG_EVERY_ARCHITECTURE=1 $(ONE_THREAD) $(NEWEST)/bin/python -m pytest -n auto -m 'not package'
 
 install: $(INSTALLED)
 

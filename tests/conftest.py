@@ -29,6 +29,7 @@ SECONDS = {
     *MINUTES,
     "test_adapter.py",
     "test_adapter_recipe.py",
+    "test_architectures.py",
     "test_attention.py",
     "test_benchmarks.py",
     "test_decoding.py",

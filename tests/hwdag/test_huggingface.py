@@ -393,13 +393,17 @@ def test_a_session_of_a_half_precision_model_follows_its_float32_twin():
 
 def test_numbers_that_overflow_are_an_error_and_no_reading():
     broken = model()
-    with torch.no_grad():
-        broken.model.layers[1].self_attn.q_proj.weight.fill_(torch.inf)
     session = HuggingFaceLM(broken, tokenizer()).session(
         "Who?", prompts=SearchPrompts(), heads="all", max_new_tokens=4
     )
+    with torch.no_grad():
+        broken.model.layers[1].self_attn.q_proj.weight.fill_(torch.inf)
     with pytest.raises(ModelError, match="dtype"):
         session.read(["The fox."])
+    copy = model()
+    copy.load_state_dict(broken.state_dict())
+    with pytest.raises(ModelError, match="dtype"):  # seen when it is loaded
+        HuggingFaceLM(copy, tokenizer())
 
 
 def test_what_is_not_a_model_is_refused():

@@ -174,24 +174,37 @@ def capturing(model: PreTrainedModel, captured: Capture | None) -> Iterator[None
 
 @contextmanager
 def switched(model: PreTrainedModel, implementation: str) -> Iterator[None]:
-    """Switch the attention implementation inside the block."""
-    before = model.config._attn_implementation
+    """Switch the attention implementation inside the block, of all parts of a composite model."""
+    own, parts = model.config._attn_implementation, _implementations(model.config)
     model.set_attn_implementation(implementation)
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        model.set_attn_implementation(own)
+        model.config._attn_implementation = parts
+
+
+def _implementations(config: PreTrainedConfig) -> dict[str, Any]:
+    """Return the attention implementation of a config, under "", and of its parts, by their names."""
+    parts = {name: getattr(config, name, None) for name in config.sub_configs}
+    known = {name: _implementations(part) for name, part in parts.items() if part is not None}
+    return {"": config._attn_implementation} | known
 
 
 def _layers(model: PreTrainedModel, heads: HeadList | None) -> set[int]:
     return {layer for layer, _ in heads} if heads else set(attention_layers(model.config))
 
 
+def silent_layers(model: PreTrainedModel, captured: Capture) -> list[int]:
+    """Return the requested layers that did not report."""
+    return sorted(_layers(model, captured.heads) - set(captured.per_head))
+
+
 def check_complete(model: PreTrainedModel, captured: Capture) -> None:
     """Raise `CaptureUnsupported` if a requested layer did not report."""
-    if missing := sorted(_layers(model, captured.heads) - set(captured.per_head)):
+    if missing := silent_layers(model, captured):
         raise CaptureUnsupported(
-            f"{_describe(model.config, type(model))}: layers {missing} did not report attention; hwdag captures models "
+            f"{describe(model.config, type(model))}: layers {missing} did not report attention; hwdag captures models "
             "whose every layer calls transformers' AttentionInterface"
         )
 
@@ -213,17 +226,22 @@ def check_heads(config: PreTrainedConfig, heads: HeadList | None) -> None:
 def attention_layers(config: PreTrainedConfig) -> list[int]:
     """Layers that have attention, counted from 0; the others of a hybrid are linear-attention layers."""
     sizes = config.get_text_config(decoder=True)
-    kinds = getattr(sizes, "layer_types", None) or ["full_attention"] * sizes.num_hidden_layers
+    kinds = getattr(sizes, "layer_types", None) or ["full_attention"] * _layer_count(config)
     return [layer for layer, kind in enumerate(kinds) if kind not in LINEAR]
 
 
 def is_hybrid(config: PreTrainedConfig) -> bool:
     """Whether some layers of a model are linear-attention layers, whose states no cache can crop."""
-    layers = config.get_text_config(decoder=True).num_hidden_layers
-    return len(attention_layers(config)) < int(layers)
+    return len(attention_layers(config)) < _layer_count(config)
 
 
-def _describe(config: PreTrainedConfig, kind: type | None) -> str:
+def _layer_count(config: PreTrainedConfig) -> int:
+    """Number of layers; 0 if the config of the decoder does not name it."""
+    return int(getattr(config.get_text_config(decoder=True), "num_hidden_layers", 0))
+
+
+def describe(config: PreTrainedConfig, kind: type | None) -> str:
+    """Name an architecture in messages."""
     return f"{kind.__name__ if kind else 'a model'} (model_type {config.model_type!r})"
 
 
@@ -239,6 +257,8 @@ def check_supported(config: PreTrainedConfig, kind: type | None = None) -> None:
     kinds, reason = types - ATTENTION - LINEAR, ""
     if config.is_encoder_decoder:
         reason = "it is an encoder-decoder, hwdag needs a decoder-only causal LM"
+    elif not _layer_count(config):
+        reason = "its config does not name a number of layers"
     elif kinds:
         reason = f"it has {', '.join(sorted(kinds))} layers, which hwdag does not know"
     elif is_hybrid(config) and not hasattr(cache_utils, LINEAR_LAYER):
@@ -249,7 +269,7 @@ def check_supported(config: PreTrainedConfig, kind: type | None = None) -> None:
         reason = "it does not use transformers' AttentionInterface"
     if reason:
         raise CaptureUnsupported(
-            f"{_describe(config, kind)} cannot be captured: {reason}. Use a Llama, Mistral, Qwen, Gemma, "
+            f"{describe(config, kind)} cannot be captured: {reason}. Use a Llama, Mistral, Qwen, Gemma, "
             "Phi-3, Granite, SmolLM3 or LFM2 style model as the reader; any model can be the writer or "
             "the answerer."
         )
@@ -260,7 +280,7 @@ def _attention(
     query: Tensor,  # (batch, heads, new, dim)
     key: Tensor,  # (batch, kv_heads, seen, dim)
     value: Tensor,
-    attention_mask: Tensor | None,  # (batch, 1, new, seen), True or 0 where visible
+    attention_mask: Tensor | None,  # (batch, 1 or heads, new, seen), True or 0 where visible
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """The registered attention function: the model's own output, plus the requested averages."""
@@ -289,6 +309,11 @@ def attend(
     if active is not None:
         layer = int(module.layer_idx)  # type: ignore[arg-type]
         heads = active.heads_of(layer, query.shape[1])
+        if layer in active.per_head:
+            raise CaptureUnsupported(
+                f"{type(module).__name__} of layer {layer} calls attention more than once; hwdag reads "
+                "models whose every layer calls it once"
+            )
         if heads is not None:
             if scores.is_plain and any(_is_narrow(one, key.shape[2]) for one in active.requests):
                 output, normalizers = _with_normalizers(scores, value)
@@ -340,6 +365,7 @@ class _Scores:
     def of(self, index: int, heads: list[int], columns: Tensor | None = None) -> _Sequence:
         """The scores of some heads of one sequence; with normalizers, to these `columns` only."""
         query, sinks, normalizers = self.query[index], self.sinks, self.normalizers
+        mask = None if self.mask is None else self.mask[min(index, len(self.mask) - 1)]
         key = self.key[index] if columns is None else self.key[index][:, columns]
         normalizers = None if normalizers is None else normalizers[index]
         if len(heads) < len(query):
@@ -348,7 +374,7 @@ class _Scores:
             query = query[chosen]
             normalizers = None if normalizers is None else normalizers[chosen]
             sinks = None if sinks is None else sinks[chosen]
-        mask = None if self.mask is None else self.mask[min(index, len(self.mask) - 1), 0]
+            mask = mask[chosen] if mask is not None and len(mask) > 1 else mask
         seen = self.key.shape[2]
         return _Sequence(
             query, key.float(), mask, seen, columns, self.scale, self.softcap, sinks, normalizers
@@ -361,7 +387,7 @@ class _Sequence:
 
     query: Tensor  # (heads, new, dim); heads that share keys follow each other
     key: Tensor  # (heads or kv_heads, columns, dim), in float32
-    mask: Tensor | None  # (new, seen)
+    mask: Tensor | None  # (1 or heads, new, seen)
     seen: int
     columns: Tensor | None  # (columns,) which keys, where normalizers stand for the others
     scale: float
@@ -396,9 +422,9 @@ class _Sequence:
             offset = seen - self.query.shape[1]
             places = torch.arange(seen, device=logits.device) if columns is None else columns
             return logits.masked_fill(places > (rows + offset).unsqueeze(1), -torch.inf)
-        mask = self.mask[rows, :seen]
+        mask = self.mask[:, rows, :seen]
         if columns is not None:
-            mask = mask[:, columns]
+            mask = mask[..., columns]
         if mask.dtype == torch.bool:
             return logits.masked_fill(~mask, torch.finfo(torch.float32).min)
         return logits + mask.float()

@@ -43,6 +43,7 @@ from hwdag.lm.blocking import CopyBlock
 from hwdag.lm.caches import cache_option
 from hwdag.lm.layout import Turns
 from hwdag.lm.packing import Row, keeps_logits, line_of
+from hwdag.lm.selftest import check_forwards
 from hwdag.lm.tokens import Codec
 from hwdag.types import Usage
 
@@ -80,12 +81,13 @@ class Weights:
 
     @property
     def model(self) -> PreTrainedModel:
-        """The model. Raises `CaptureUnsupported` if its attention cannot be captured."""
+        """The model. Raises `CaptureUnsupported` if hwdag does not read it as it reads itself."""
         with self._loading:
             if self._model is None:
                 model = self._load()
                 check_supported(model.config, type(model))
-                self._model = model.train(False)
+                check_forwards(model.train(False))
+                self._model = model
             return self._model
 
 

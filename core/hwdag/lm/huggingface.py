@@ -77,7 +77,8 @@ class HuggingFaceLM:
 
     Raises:
         ReaderRequired: not a model and a tokenizer.
-        CaptureUnsupported: the architecture's attention cannot be captured.
+        CaptureUnsupported: the architecture's attention cannot be captured, or hwdag's forwards of a few
+            tokens differ from its own.
         InputError: the head list is one of another architecture or size.
     """
 
@@ -105,6 +106,7 @@ class HuggingFaceLM:
         if isinstance(model, PreTrainedModel):
             loaded = model
             model = Weights(loaded.config, lambda: loaded, loaded.dtype)
+            model.model  # noqa: B018 - checks its forwards now
         self.engine = Engine(model, tokenizer, name=self.name)
         self.codec, self.turns = self.engine.codec, self.engine.turns
         self.context_tokens = self.engine.context_tokens

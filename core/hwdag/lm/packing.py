@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, Cache, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, Cache, PreTrainedModel
 
-from hwdag.errors import ModelBusy
+from hwdag.errors import CaptureUnsupported, ModelBusy
 from hwdag.lm.attention import Capture, attend, capturing, is_hybrid, running, switched
 from hwdag.lm.caches import cache_option
 
@@ -149,6 +149,14 @@ def line_of(model: PreTrainedModel) -> Line:
         return _LINES.setdefault(model, Line())
 
 
+@dataclass(frozen=True)
+class AskedMask:
+    """A mask that a model asked for: whether a position sees another one, and the window if there is one."""
+
+    sees: Callable[..., Tensor]  # of the ordinals of sequence, head, query and key
+    window: int | None
+
+
 _ROWS: ContextVar[_Rows] = ContextVar("hwdag_rows")
 
 
@@ -156,6 +164,7 @@ _ROWS: ContextVar[_Rows] = ContextVar("hwdag_rows")
 class _Rows:
     rows: Sequence[Row]
     places: Sequence[slice]
+    asked: list[AskedMask]
     masks: dict[object, Tensor | None] = field(default_factory=dict)
 
     def mask(self, row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
@@ -166,8 +175,13 @@ class _Rows:
         return self.masks[key]
 
 
-def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
-    """Logits of every row from one forward, in float32, (last, vocabulary) each."""
+def packed_forward(
+    model: PreTrainedModel, rows: Sequence[Row], asked: list[AskedMask] | None = None
+) -> list[Tensor]:
+    """Logits of every row from one forward, in float32, (last, vocabulary) each.
+
+    The masks that the model asks for are appended to `asked`.
+    """
     ids, positions, wanted, places = list[int](), list[int](), list[int](), list[slice]()
     for row in rows:
         cached = int(row.cache.get_seq_length())
@@ -179,7 +193,7 @@ def packed_forward(model: PreTrainedModel, rows: Sequence[Row]) -> list[Tensor]:
     tensors = (torch.tensor([values], device=device) for values in (ids, positions, wanted))
     token_ids, position_ids, kept = tensors
     options = {"logits_to_keep": kept[0]} if keeps_logits(model) else {}
-    token = _ROWS.set(_Rows(rows, places))
+    token = _ROWS.set(_Rows(rows, places, [] if asked is None else asked))
     try:
         with running(model), switched(model, IMPLEMENTATION):
             found = model(token_ids, position_ids=position_ids, use_cache=False, **options)
@@ -210,15 +224,41 @@ def _attention(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """The registered attention function: every row sees its own cache and itself."""
-    packed, outputs = _ROWS.get(), list[Tensor]()
+    packed, outputs, window = _ROWS.get(), list[Tensor](), _window_of(attention_mask, module)
     for row, place in zip(packed.rows, packed.places, strict=True):
         layer = int(module.layer_idx)  # type: ignore[arg-type]
         keys, values = row.cache.update(key[:, :, place], value[:, :, place], layer)
-        mask = packed.mask(row, keys.shape[2], kwargs.get("sliding_window"), query.device)
+        mask = packed.mask(row, keys.shape[2], window, query.device)
         options = {"scaling": None} | kwargs
         output = attend(row.capture, module, query[:, :, place], keys, values, mask, **options)
         outputs.append(output)
     return torch.cat(outputs, dim=1), None
+
+
+def _asked_mask(
+    *, mask_function: Callable[..., Tensor], local_size: int | None = None, **_: Any
+) -> Tensor | None:
+    """The registered mask function: the window of the layers that get this mask, None without one.
+
+    Each row needs a mask of its own, so that its length alone goes to the layers: as a shape, which no
+    device has to be asked for, and as integers, which no mask consists of.
+    """
+    _ROWS.get().asked.append(AskedMask(mask_function, local_size))
+    return (
+        None
+        if local_size is None
+        else torch.zeros((), dtype=torch.int8).expand(1, 1, local_size, 1)
+    )
+
+
+def _window_of(mask: Tensor | None, module: torch.nn.Module) -> int | None:
+    """Return the window that `_asked_mask` passed on. Raises `CaptureUnsupported` for another mask."""
+    if mask is not None and mask.dtype != torch.int8:
+        raise CaptureUnsupported(
+            f"{type(module).__name__} makes a mask of its own; hwdag reads models whose masks come from "
+            "transformers' AttentionMaskInterface"
+        )
+    return None if mask is None else mask.shape[2]
 
 
 def _mask(row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
@@ -248,3 +288,4 @@ def keeps_logits(model: PreTrainedModel) -> bool:
 
 
 AttentionInterface.register(IMPLEMENTATION, _attention)
+AttentionMaskInterface.register(IMPLEMENTATION, _asked_mask)

@@ -1,0 +1,169 @@
+"""A test of a model when its weights are loaded: hwdag reads a few tokens as the model itself does.
+
+Architectures differ in how they call attention, in their masks and in their states. An architecture that
+breaks a rule of hwdag's forwards would give wrong numbers without an error. So it is refused.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from weakref import WeakSet
+
+import torch
+from torch import Tensor
+from transformers import Cache, PreTrainedModel
+
+from hwdag.errors import CaptureUnsupported, HWDAGError, first_line
+from hwdag.lm.attention import (
+    Capture,
+    SpanRequest,
+    describe,
+    is_hybrid,
+    running,
+    silent_layers,
+    switched,
+)
+from hwdag.lm.caches import new_cache
+from hwdag.lm.packing import AskedMask, Row, cached_forward, packed_forward
+
+SHARED = 4  # tokens that begin both sequences
+LENGTH = 8
+CUT = 5  # tokens of the first chunk
+
+ROUNDINGS = 10
+"""Largest difference of logits, in roundings of the dtype and standard deviations of the logits.
+
+Medians of a chunk's tokens, in bfloat16: 0 to 4 for 90 random architectures and readers of 0.5B and 1.5B, 7
+for one mixture of experts, in which a rounding changes the choice; 12 to 150 for architectures that are
+read wrongly (docs/architectures.md).
+"""
+
+NOISE = 4  # times the noise of the model itself, if that is more
+
+LEAST = 1e-3  # standard deviations; sums in another order differ by more than a rounding of float32
+
+_PASSED: WeakSet[PreTrainedModel] = WeakSet()
+
+
+def check_forwards(model: PreTrainedModel) -> None:
+    """Raise `CaptureUnsupported` unless hwdag's forwards equal the model's own; once for a model.
+
+    Takes three forwards of a few tokens, and one more for each suspicion.
+    """
+    with running(model):
+        if model in _PASSED:
+            return
+        try:
+            reason = _fault(model)
+        except CaptureUnsupported as error:
+            reason = str(error)
+        except HWDAGError:
+            raise
+        except Exception as error:
+            reason = f"a forward fails ({type(error).__name__}: {first_line(error)})"
+        if reason:
+            raise CaptureUnsupported(
+                f"{describe(model.config, type(model))} cannot be read: {reason}. Any model can be the "
+                "writer or the answerer; docs/architectures.md lists those that can be the reader"
+            )
+        _PASSED.add(model)
+
+
+def _fault(model: PreTrainedModel) -> str:
+    """Return the first difference, or ""."""
+    ids = _ids(model)
+    own = own_logits(model, ids)
+    limit = max(LEAST, ROUNDINGS * _rounding(model))
+    if _error(own[0, :SHARED], own[1, :SHARED]) > limit:
+        return "it is not causal, its tokens see later ones"
+    chunks = [own[0, :CUT], own[0, CUT:], own[1]]
+    rows, asked = _rows(model, ids.tolist()), list[AskedMask]()
+    for row, found, right in zip(rows, _read(model, rows, asked), chunks, strict=False):
+        if row.capture and (silent := silent_layers(model, row.capture)):
+            return f"layers {silent} do not call transformers' AttentionInterface"
+        if not (found.isfinite().all() and right.isfinite().all()):
+            return f"its logits in {model.dtype} are not finite, load it in another dtype"
+        error = _error(found, right)
+        if error > limit and error > NOISE * _noise(model, ids, own):
+            return (
+                "hwdag's forward gives other logits than the model's own (the difference is "
+                f"{error:.2g} of their standard deviation)"
+            )
+    if not all(map(_is_window, asked)):
+        return "it asks for a mask that is neither causal nor a sliding window"
+    return ""
+
+
+def own_logits(model: PreTrainedModel, ids: Tensor) -> Tensor:
+    """Logits of the model's own forward, in float32."""
+    sizes = model.config.get_text_config(decoder=True)
+    # why eager: torch's kernel leaves out soft caps, and early versions of transformers use it all the same
+    is_capped = getattr(sizes, "attn_logit_softcapping", None) is not None
+    with switched(model, "eager") if is_capped else nullcontext():
+        return model(ids, use_cache=True).logits.float()  # type: ignore[no-any-return]
+
+
+def _ids(model: PreTrainedModel) -> Tensor:
+    """Make two sequences with equal beginnings, of words: special tokens have the first or last ids."""
+    words = int(model.config.get_text_config(decoder=True).vocab_size)
+    ids = torch.arange(2 * LENGTH).reshape(2, LENGTH) * 7919 % max(1, words // 2) + words // 8
+    ids[1, :SHARED] = ids[0, :SHARED]
+    return ids.to(model.device)
+
+
+def _rows(model: PreTrainedModel, ids: list[list[int]]) -> list[Row]:
+    """Return the first sequence in two chunks, and the second one, which a hybrid would read apart."""
+    cache = new_cache(model.config)
+    rows = [_row(ids[0][:CUT], cache), _row(ids[0][CUT:], cache)]
+    return rows if is_hybrid(model.config) else [*rows, _row(ids[1], new_cache(model.config))]
+
+
+def _row(ids: list[int], cache: Cache) -> Row:
+    request = SpanRequest([(0, len(ids))], [(0, 1)])
+    return Row(ids, cache, last=len(ids), capture=Capture([request], None))
+
+
+def _read(model: PreTrainedModel, rows: list[Row], asked: list[AskedMask]) -> list[Tensor]:
+    """Logits of the rows; the second chunk shares a forward with the second sequence."""
+    if is_hybrid(model.config):
+        return [cached_forward(model, row) for row in rows]
+    return packed_forward(model, rows[:1], asked) + packed_forward(model, rows[1:])
+
+
+def _error(found: Tensor, right: Tensor) -> float:
+    """Difference of logits, (tokens, vocabulary), in standard deviations; median over the tokens."""
+    errors = (found - right).square().mean(-1).sqrt() / right.std(-1).clamp(min=1e-9)
+    return float(errors.median())
+
+
+def _noise(model: PreTrainedModel, ids: Tensor, own: Tensor) -> float:
+    """Difference between two of the model's own forwards: kernels round otherwise at other sizes."""
+    alone = own_logits(model, ids[:1, :-1])
+    return _error(alone[0], own[0, :-1])
+
+
+def _rounding(model: PreTrainedModel) -> float:
+    """Relative rounding of the model's products."""
+    # why: quantised layers round to fewer bits, and torch may compute float32 in TF32 or bfloat16
+    is_exact = torch.get_float32_matmul_precision() == "highest"
+    if getattr(model.config, "quantization_config", None) is not None or not is_exact:
+        return torch.finfo(torch.bfloat16).eps
+    return torch.finfo(model.dtype).eps
+
+
+def _is_window(mask: AskedMask) -> bool:
+    """Whether a token sees itself and those before it, within the window if there is one."""
+    far = mask.window or LENGTH
+    try:
+        return _is_window_at(mask, {0, 1, far - 1, far, far + 1, 2 * far - 1, 2 * far, 2 * far + 1})
+    except IndexError:  # what it masks depends on the tokens, such as those of an image
+        return _is_window_at(mask, set(range(CUT)))
+
+
+def _is_window_at(mask: AskedMask, places: set[int]) -> bool:
+    keys = torch.tensor(sorted(places))
+    queries, zero = keys.unsqueeze(1), torch.zeros(1, 1, dtype=torch.long)
+    expected = keys <= queries
+    if mask.window is not None:
+        expected &= keys > queries - mask.window
+    return bool((mask.sees(zero, zero, queries, keys.unsqueeze(0)) == expected).all())
