@@ -14,6 +14,8 @@ from worlds import document_of, random_graph, random_vectors, under_headings
 
 from hwdag.corpus.block import Block, Postings
 from hwdag.graph.dag import HWDAG
+from hwdag.store import records
+from hwdag.store.records import ARRAY_COLUMNS, NODE_COLUMNS
 from hwdag.store.sqlite import Entry, Header, Store
 from hwdag.text.headings import Outline
 from hwdag.types import Document, Node, Span
@@ -65,6 +67,38 @@ def change_file(path: Path, statement: str, *values: object) -> None:
     with connection:
         connection.execute(statement, values)
     connection.close()
+
+
+def sign(path: Path) -> None:
+    """Make all checksums of documents fit what is in them, as a forger would."""
+    connection = sqlite3.connect(path)
+    names = dict(connection.execute("SELECT number, id FROM documents"))
+    for table, columns in (("nodes", NODE_COLUMNS), ("arrays", ARRAY_COLUMNS)):
+        signed = [name for name in columns if name != "checksum"]
+        query = f"SELECT rowid, document, {', '.join(signed)} FROM {table}"
+        for row, document, *values in connection.execute(query).fetchall():
+            update = f"UPDATE {table} SET checksum = ? WHERE rowid = ?"
+            connection.execute(update, (records.crc_of((names[document], *values)), row))
+    for number in names:
+        _sign_document(connection, number)
+    connection.commit()
+    connection.close()
+
+
+def _sign_document(connection: sqlite3.Connection, number: int) -> None:
+    found = records.read_rows(connection, number)
+    assert found is not None
+    slot, count, identity, title, metadata, _, text = found[0].document
+    are_texts = all(isinstance(value, str) for value in (title, text, metadata))
+    hashed = records.hash_of(title, text, metadata) if are_texts else "?"
+    row = (slot, count, identity, title, metadata, hashed, text)
+    checksum = found[0]._replace(document=row).checksum
+    update = "UPDATE documents SET content_hash = ?, checksum = ? WHERE number = ?"
+    connection.execute(update, (hashed, checksum, number))
+    query = f"SELECT checksum, {', '.join(records.HEAD_COLUMNS)} FROM documents WHERE number = ?"
+    head = connection.execute(query, [number]).fetchone()
+    update = "UPDATE documents SET head_checksum = ? WHERE number = ?"
+    connection.execute(update, (records.crc_of(head), number))
 
 
 def load_all(store: Store) -> list[Entry]:

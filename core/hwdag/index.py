@@ -666,6 +666,7 @@ class HWDAGIndex:
         with build_lock(self._path, WAIT_SECONDS):
             if self._bound() is None:
                 self._bind(Store.create(self._path, self._header()))
+            self._filled.check_slots()  # why: a version that is not found would not be replaced
             yield self._filled
 
     def _header(self) -> Header:

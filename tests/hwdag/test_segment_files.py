@@ -22,7 +22,7 @@ from hwdag.store import segment_files
 from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
 from hwdag.store.unfinished import replace_file
-from hwdag.store.verify import compact
+from hwdag.store.verify import compact, verify
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no arrays are kept on Windows")
 
@@ -181,6 +181,20 @@ def test_a_file_that_is_not_as_it_was_written_is_not_used(path, name, kind):
     foreign(kept(path)[0] / f"{name}.npy", kind)
     check(path)
     assert contents(path) == before
+
+
+def test_every_flipped_bit_is_found_by_verify_and_not_used(path):
+    before = contents(path)
+    rng = np.random.default_rng(0)
+    for file in sorted(kept(path)[0].glob("*.npy")):
+        content = bytearray(file.read_bytes())
+        content[int(rng.integers(0, len(content)))] ^= 1 << int(rng.integers(0, 8))
+        file.write_bytes(content)
+        [problem] = verify(path).problems
+        assert str(file.parent) in problem.what
+        check(path)
+        assert contents(path) == before
+    assert verify(path).sound
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "pipe", "folder"])

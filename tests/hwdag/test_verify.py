@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 
 import numpy as np
@@ -17,6 +16,7 @@ from store_world import (
     files_no_longer_than,
     fill,
     put_keeping,
+    sign,
 )
 
 from hwdag.errors import (
@@ -157,23 +157,10 @@ def test_all_problems_are_told(path):
 
 def test_arrays_that_are_not_those_of_the_text(path):
     change_file(path, "UPDATE arrays SET lengths = zeroblob(length(lengths)) WHERE document = 2")
-    sign(path, 2)
+    sign(path)
     verdict = verify(path)
     assert verdict.damaged == ("b",)
     assert "insert it again" in verdict.problems[0].what
-
-
-def sign(path, number):
-    """Make the checksum fit, as a forger would."""
-    from hwdag.store.records import read_rows
-
-    connection = sqlite3.connect(path)
-    found = read_rows(connection, number)
-    assert found is not None
-    with connection:
-        values = (found[0].checksum, number)
-        connection.execute("UPDATE documents SET checksum = ? WHERE number = ?", values)
-    connection.close()
 
 
 @pytest.mark.parametrize("work", [verify, lambda path: repair(path, path.with_name("new"))])

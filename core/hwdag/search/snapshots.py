@@ -22,6 +22,7 @@ from hwdag.scope import Scope
 from hwdag.search.find import Query, find
 from hwdag.search.navigator import navigator_of
 from hwdag.search.reading import Evidence
+from hwdag.store.database import corrupt
 from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
 from hwdag.types import Document, Retrieval
@@ -55,6 +56,7 @@ class Snapshots:
         if query.query_vector is not None:
             query = replace(query, query_vector=self._comparable(query.query_vector))
         for _ in range(MAX_RESTARTS):
+            version = self._store.data_version()
             try:
                 corpus = self.current()
                 if not corpus.numbers:
@@ -68,13 +70,19 @@ class Snapshots:
                     corpus, query, allowed=allowed, navigator=navigator, tokenizer=counted_by
                 )
                 sources = self._sources(found.retrieval, corpus)
-            except Vanished:
+            except Vanished as error:
+                self._check_changed(version, str(error))
                 continue
             return replace(found, retrieval=replace(found.retrieval, sources=sources))
         raise IndexBusy(
             f"documents were deleted while they were read, {MAX_RESTARTS} times in a row; search "
             "again when fewer changes are made"
         )
+
+    def _check_changed(self, version: int, what: str) -> None:
+        """Raise `IndexCorrupt` if nobody has written since: a document that is gone is then damage."""
+        if self._store.data_version() == version:
+            raise corrupt(self._store.name, f"{what}, but nothing was written")
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
         dimension = self._store.header.dimension
@@ -120,9 +128,14 @@ class Snapshots:
             if version != self._version:
                 known, present = set(self._corpus.numbers), self._store.numbers()
                 added = [number for number in present if number not in known]
+                if not known:
+                    self._store.check_slots()
                 segments = self._read(added) if known else self._first_read(added)
                 left = self._corpus.without(known.difference(present))
-                self._corpus = left.joined(segments, self._files.keep)
+                corpus = left.joined(segments, self._files.keep)
+                if missing := set(present).difference(corpus.numbers):
+                    self._check_changed(version, f"document number {min(missing)} was deleted")
+                self._corpus = corpus
                 self._metadata = {n: self._metadata[n] for n in present if n in self._metadata}
                 self._version = version
             return self._corpus
@@ -144,6 +157,7 @@ class Snapshots:
         for identity in document_ids:
             number = self._store.number_of(identity)
             if number is None:
+                self._store.check_slots()
                 raise InputError(f"no document {identity!r}; there are {listed(self._store.ids())}")
             if number not in known:
                 raise Vanished(f"document {identity!r} was replaced")

@@ -48,7 +48,7 @@ def _entries(store: Store, reporter: Reporter) -> Iterator[Entry]:
     ids = store.ids()
     with reporter.stage("export", len(ids), "documents") as advance:
         for document_id in ids:
-            if store.number_of(document_id) is not None:
+            if store.has(document_id):
                 yield store.load(document_id)
             advance()
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,8 @@ MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError
 Row = tuple[Any, ...]  # values in the order of the columns, of any type
 
 DOCUMENT_COLUMNS = ("slot", "node_count", "id", "title", "metadata", "content_hash", "text")
-NODE_COLUMNS = ("position", "data")
+HEAD_COLUMNS = ("slot", "last_call", "node_count", "id", "title", "metadata", "content_hash")
+NODE_COLUMNS = ("position", "checksum", "data")
 CALL_COLUMNS = ("owner_slot", "key_slot", "owner", "key", "checksum", "value")
 
 _TYPES = {
@@ -44,7 +46,7 @@ _TYPES = {
     "attention": "<f8",
     "vectors": "<f4",
 }
-ARRAY_COLUMNS = tuple(_TYPES)
+ARRAY_COLUMNS = ("checksum", *_TYPES)
 
 
 class Entry(NamedTuple):
@@ -53,6 +55,18 @@ class Entry(NamedTuple):
     document: Document
     graph: HWDAG
     vectors: Vectors
+
+
+class Head(NamedTuple):
+    """Values of `HEAD_COLUMNS`."""
+
+    slot: int
+    last_call: int
+    node_count: int
+    id: str
+    title: str
+    metadata: str
+    content_hash: str
 
 
 class DocumentRows(NamedTuple):
@@ -84,11 +98,24 @@ class DocumentRows(NamedTuple):
 def digest_of(values: Iterable[object]) -> bytes:
     """Hash values of any type with SHA-256, including types and lengths."""
     digest = hashlib.sha256()
-    for value in values:
-        data = value if isinstance(value, bytes) else str(value).encode()
-        digest.update(f"{type(value).__name__} {len(data)} ".encode())
+    for data in _framed(values):
         digest.update(data)
     return digest.digest()
+
+
+def crc_of(values: Iterable[object]) -> int:
+    """Hash values like `digest_of`, but with CRC-32: fast enough for every row that a search reads."""
+    found = 0
+    for data in _framed(values):
+        found = crc32(data, found)
+    return found
+
+
+def _framed(values: Iterable[object]) -> Iterator[bytes]:
+    for value in values:
+        data = value if isinstance(value, bytes) else str(value).encode()
+        yield f"{type(value).__name__} {len(data)} ".encode()
+        yield data
 
 
 def slot_of(identity: str | bytes) -> int:
@@ -109,6 +136,7 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
     _check_parts(stored, dimension)
     metadata = _metadata_json(document)
     arrays = vars(Block.of(0, document, graph, vectors)) | {"attention": graph.raw.data}
+    columns = [_column(arrays[name], dtype) for name, dtype in _TYPES.items()]
     for node in graph.nodes:
         _check_unicode(node.id + node.text + node.heading, f"node {node.id!r}")
     return DocumentRows(
@@ -121,8 +149,8 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
             hash_of(document.title, document.text, metadata),
             document.text,
         ),
-        nodes=_node_rows(graph.nodes),
-        arrays=tuple(_column(arrays[name], dtype) for name, dtype in _TYPES.items()),
+        nodes=_node_rows(document.id, graph.nodes),
+        arrays=(crc_of((document.id, *columns)), *columns),
     )
 
 
@@ -162,6 +190,15 @@ def decode_metadata(metadata: object) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise IndexCorrupt("its metadata is malformed: it is not a JSON object")
     return found
+
+
+def read_nodes(row: Row, first: int, places: Sequence[int]) -> list[Node]:
+    """Decode the nodes at these places of a row that begins with node `first`; raises `IndexCorrupt`."""
+    document_id, checksum, data = row
+    if checksum != crc_of((document_id, first, data)):
+        named = ", ".join(str(first + place) for place in places)
+        raise IndexCorrupt(f"the checksum of its node {named} does not match")
+    return decode_nodes(data, document_id, places)
 
 
 def decode_nodes(data: object, document_id: str, places: Sequence[int] | None = None) -> list[Node]:
@@ -236,7 +273,7 @@ def _check_parts(stored: Entry, dimension: int) -> None:
 # Nodes
 
 
-def _node_rows(nodes: Sequence[Node]) -> list[Row]:
+def _node_rows(document_id: str, nodes: Sequence[Node]) -> list[Row]:
     fields = [
         # int: JSON refuses numpy's integers
         [
@@ -251,10 +288,11 @@ def _node_rows(nodes: Sequence[Node]) -> list[Row]:
         ]
         for node in nodes
     ]
-    return [
+    rows = [
         (first, json.dumps(fields[first : first + NODES_PER_ROW], ensure_ascii=False))
         for first in range(0, len(nodes), NODES_PER_ROW)
     ]
+    return [(first, crc_of((document_id, first, data)), data) for first, data in rows]
 
 
 def _node(fields: Row, document_id: str) -> Node:
@@ -278,10 +316,10 @@ def _node(fields: Row, document_id: str) -> Node:
 
 
 def _graph(rows: DocumentRows, document_id: str, dimension: int) -> tuple[HWDAG, Vectors]:
-    positions = [position for position, _ in rows.nodes]
+    positions = [position for position, *_ in rows.nodes]
     if positions != list(range(0, NODES_PER_ROW * len(positions), NODES_PER_ROW)):
         raise InputError("rows of nodes are missing")
-    nodes = [node for _, data in rows.nodes for node in decode_nodes(data, document_id)]
+    nodes = [node for *_, data in rows.nodes for node in decode_nodes(data, document_id)]
     if len(nodes) != rows.document[DOCUMENT_COLUMNS.index("node_count")]:
         raise InputError("its number of nodes is wrong")
     arrays = arrays_of(rows.arrays)
@@ -303,8 +341,8 @@ def _graph(rows: DocumentRows, document_id: str, dimension: int) -> tuple[HWDAG,
 
 def arrays_of(row: Row) -> dict[str, NDArray[Any]]:
     """Return the columns as arrays of their types. Raises one of `MALFORMED` if one is not."""
-    columns = zip(ARRAY_COLUMNS, row, strict=True)
-    return {name: np.frombuffer(value, _TYPES[name]) for name, value in columns}
+    columns = zip(_TYPES.items(), row[1:], strict=True)
+    return {name: np.frombuffer(value, dtype) for (name, dtype), value in columns}
 
 
 def _column(array: NDArray[Any] | Postings, dtype: str) -> bytes:
@@ -314,11 +352,14 @@ def _column(array: NDArray[Any] | Postings, dtype: str) -> bytes:
     return numbers.tobytes() + np.concatenate([array.rows, array.counts]).astype("<i4").tobytes()
 
 
-def decode_block(number: int, row: Row, dimension: int) -> Block:
+def decode_block(number: int, document_id: str, row: Row, dimension: int) -> Block:
     """Decode the arrays of a document for a search. Raises `IndexCorrupt`.
 
-    Checks shapes and ranges, so that no search can fail; only the checksum covers the texts.
+    Checks shapes and ranges too, so that no search can fail in a forged file.
     """
+    checksum, *columns = row
+    if checksum != crc_of((document_id, *columns)):
+        raise IndexCorrupt("the checksum of its arrays does not match")
     try:
         found: dict[str, Any] = arrays_of(row)
         count, attention = len(found["levels"]), found.pop("attention")
@@ -406,14 +447,17 @@ def header_checksum(rows: Iterable[tuple[Any, Any]]) -> str:
 # Rows in the tables
 
 _SELECT_DOCUMENT = f"SELECT checksum, {', '.join(DOCUMENT_COLUMNS)} FROM documents WHERE number = ?"
+_SELECT_HEAD = (
+    f"SELECT head_checksum, checksum, {', '.join(HEAD_COLUMNS)} FROM documents WHERE number = ?"
+)
 _SELECT_NODES = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE document = ? ORDER BY position"
 # why LEFT JOIN: lost arrays of a document must not look like a deleted document
 _SELECT_ARRAYS = (
-    f"SELECT documents.id, {', '.join(ARRAY_COLUMNS)} FROM documents "
+    f"SELECT documents.id, {', '.join(f'arrays.{name}' for name in ARRAY_COLUMNS)} FROM documents "
     "LEFT JOIN arrays ON arrays.document = documents.number WHERE documents.number = ?"
 )
 SELECT_NODE_ROW = (  # by number of the document and position of the first node
-    "SELECT documents.id, nodes.data FROM documents LEFT JOIN nodes "
+    "SELECT documents.id, nodes.checksum, nodes.data FROM documents LEFT JOIN nodes "
     "ON nodes.document = documents.number AND nodes.position = ?2 WHERE documents.number = ?1"
 )
 
@@ -439,12 +483,47 @@ def checksums_of(connection: sqlite3.Connection, first: int, last: int) -> tuple
 
 
 def find(connection: sqlite3.Connection, document_id: str) -> int | None:
-    """Return the number of a document; None if there is none."""
-    rows = connection.execute(
-        "SELECT number, id FROM documents WHERE slot = ?", [slot_of(document_id)]
-    )
+    """Return the number of a document; None if there is none. Raises `IndexCorrupt` for a damaged id."""
+    slot = slot_of(document_id)
+    rows = connection.execute("SELECT number, id FROM documents WHERE slot = ?", [slot])
     # why here: SQLite refuses strings that are not Unicode
-    return next((number for number, found in rows if found == document_id), None)
+    return next((number for number, found in rows if checked_id(slot, found) == document_id), None)
+
+
+def checked_id(slot: object, document_id: object) -> str:
+    """Return an id from the file. Raises `IndexCorrupt` if its slot does not belong to it."""
+    if not isinstance(document_id, str) or slot_of(document_id) != slot:
+        raise IndexCorrupt(
+            f"the file is damaged: the id of document {document_id!r} does not match its slot; restore "
+            "a copy of the file, or run `hwdag repair`"
+        )
+    return document_id
+
+
+def check_slots(connection: sqlite3.Connection) -> None:
+    """Raise `IndexCorrupt` unless every document is found by its slot."""
+    query = "SELECT number, slot FROM documents"
+    by_number = connection.execute(f"{query} NOT INDEXED")
+    by_slot = connection.execute(f"{query} INDEXED BY documents_by_slot")
+    if set(ascending(by_number)) != set(by_slot):
+        raise IndexCorrupt(
+            "the file is damaged: not every document is found by its id; restore a copy of the file, "
+            "or run `hwdag repair`"
+        )
+
+
+def read_head(connection: sqlite3.Connection, number: int | None) -> Head | None:
+    """Read what is known of a document without its text; None if there is none; raises `IndexCorrupt`."""
+    row = connection.execute(_SELECT_HEAD, [number]).fetchone()
+    if row is None:
+        return None
+    checksum, document, *head = row
+    if checksum != crc_of((document, *head)):
+        raise IndexCorrupt(
+            f"document {row[-4]!r} is damaged: the checksum of its title, metadata and numbers does not "
+            "match; restore a copy of the file, or run `hwdag repair`"
+        )
+    return Head(*head)
 
 
 def find_document(connection: sqlite3.Connection, document_id: str) -> tuple[int, Row] | None:
@@ -477,11 +556,14 @@ def read_arrays(connection: sqlite3.Connection, number: int) -> Row | None:
 
 def write_rows(connection: sqlite3.Connection, rows: DocumentRows, last_call: int) -> int:
     """Add a document; returns its number."""
+    slot, count, identity, title, metadata, content, text = rows.document
+    head = Head(slot, last_call, count, identity, title, metadata, content)
+    checksum = rows.checksum
     number = insert_guarded(
         connection,
         "documents",
-        ("last_call", "checksum", *DOCUMENT_COLUMNS),
-        [(last_call, rows.checksum, *rows.document)],
+        ("checksum", "head_checksum", *HEAD_COLUMNS, "text"),
+        [(checksum, crc_of((checksum, *head)), *head, text)],
     )
     nodes = [(number, *row) for row in rows.nodes]
     insert_guarded(connection, "nodes", ("document", *NODE_COLUMNS), nodes)

@@ -23,7 +23,7 @@ from hwdag.errors import IndexCorrupt, IndexVersionError, NotAnIndex
 from hwdag.version import __version__
 
 APPLICATION_ID = 0x48574447  # the letters HWDG
-SCHEMA_VERSION = 10  # raise it with every change of the format; other formats are refused
+SCHEMA_VERSION = 11  # raise it with every change of the format; other formats are refused
 
 PAGE_SIZE = 4096
 """Bytes of a page. Larger ones (8 and 16 KiB) read long arrays no faster, and guards cost more."""
@@ -64,6 +64,7 @@ CREATE TABLE documents (
     node_count INTEGER NOT NULL,
     guard BLOB NOT NULL,
     checksum TEXT NOT NULL,       -- SHA-256 of all columns, here and below, but numbers and guards
+    head_checksum INTEGER NOT NULL, -- CRC-32 of the other columns but number, guard and text
     id TEXT NOT NULL,             -- unique
     title TEXT NOT NULL,
     metadata TEXT NOT NULL,       -- JSON object
@@ -77,16 +78,18 @@ CREATE TABLE nodes (
     document INTEGER NOT NULL REFERENCES documents (number) ON DELETE CASCADE,
     position INTEGER NOT NULL,    -- of the first node here: 0, 32, ... within the document
     guard BLOB NOT NULL,
+    checksum INTEGER NOT NULL,    -- CRC-32 of the id of the document, position and data
     data TEXT NOT NULL            -- JSON: [[id, level, origin, text, tokens, sources, heading, line_tokens],
                                   -- ...] by level; sources [[start, end], ...] in the text of the document
 );
 CREATE UNIQUE INDEX nodes_by_position ON nodes (document, position);
 
--- What a search needs without reading texts. n nodes, e edges. The first eight columns are derived
+-- What a search needs without reading texts. n nodes, e edges. The first eight arrays are derived
 -- from the text and the nodes.
 CREATE TABLE arrays (
     document INTEGER PRIMARY KEY REFERENCES documents (number) ON DELETE CASCADE,
     guard BLOB NOT NULL,
+    checksum INTEGER NOT NULL,    -- CRC-32 of the id of the document and all columns below
     levels BLOB NOT NULL,         -- int32, (n,)
     generated BLOB NOT NULL,      -- bool, (n,)
     starts BLOB NOT NULL,         -- int64, (n,)

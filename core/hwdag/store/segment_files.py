@@ -15,11 +15,12 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.lib import format as npy
@@ -40,6 +41,9 @@ LEAST_NODES = SEGMENT_NODES // 8
 
 DIGEST = "documents"
 """The file with the hash of the documents that the others were made of."""
+
+CHECKSUMS = "checksums"
+"""The file with the CRC-32 of every other one, in the order of `_TYPES` and then `DIGEST`."""
 
 _POSTINGS = ("keys", "indptr", "rows", "counts")
 _TYPES = {
@@ -76,10 +80,13 @@ class SegmentFiles:
     def segments(self) -> Iterator[Segment]:
         """Those that hold what the store holds, ascending and apart; others are removed."""
         done = 0
-        for first, last, folder in sorted(arrays_of(self._place)) if self._place else ():
+        place = self._place
+        if place is None:
+            return
+        for first, last, folder in sorted(arrays_of(place)):
             segment = None
             with suppress(OSError, *MALFORMED):
-                segment = self._read(folder, *self._store.checksums(first, last))
+                segment = self._read(place, folder, *self._store.checksums(first, last))
             if segment is None or first <= done:
                 with suppress(OSError):
                     remove_segment(folder)
@@ -122,20 +129,13 @@ class SegmentFiles:
                         remove_segment(folder)
                 folder = _folder_of(place, segment)
                 unfinished.rename(folder)
-        return self._read(folder, numbers, digest)
+        return self._read(place, folder, numbers, digest)
 
-    def _read(self, folder: Path, numbers: list[int], digest: bytes) -> Segment:
+    def _read(self, place: Path, folder: Path, numbers: list[int], digest: bytes) -> Segment:
         """A segment of these documents; raises one of `MALFORMED` if it is another one, or damaged."""
-        most_bytes = (
-            0 if self._place is None else self._place.stat().st_size
-        )  # it has all of it too
-
-        def mapped(name: str, dtype: str) -> NDArray[Any]:
-            return _mapped(folder / f"{name}.npy", dtype, most_bytes)
-
-        if mapped(DIGEST, "|u1").tobytes() != digest:
+        maps = _maps_in(folder, place)
+        if maps.pop(DIGEST).tobytes() != digest:
             raise ValueError(f"{folder} was made of other documents")
-        maps = {name: mapped(name, dtype) for name, dtype in _TYPES.items()}
         shapes = {name: array.shape for name, array in maps.items()}
         dimensions = shapes.pop("vectors")[1:]
         if dimensions != (self._store.header.dimension,) or any(
@@ -153,10 +153,33 @@ class SegmentFiles:
             **{name: array for name, array in arrays.items() if "." not in name},
         )
         segment.check(segment.first)
-        for array in maps.values():  # what was checked leaves the memory of the process again
-            if memory := _memory_of(array):
-                memory.madvise(mmap.MADV_DONTNEED)
+        _unload(maps)
         return segment
+
+
+def damaged_in(path: Path) -> Iterator[Path]:
+    """Yield the folders beside an index whose files do not match their checksums."""
+    for _, _, folder in sorted(arrays_of(path)):
+        try:
+            _maps_in(folder, path)
+        except FileNotFoundError:
+            pass  # removed since
+        except (OSError, *MALFORMED):
+            yield folder
+
+
+def _maps_in(folder: Path, index: Path) -> dict[str, NDArray[Any]]:
+    """Map all arrays in a folder, and `DIGEST`; raises one of `MALFORMED` if one is damaged."""
+    most_bytes = index.stat().st_size  # it holds all of it too
+    types = {**_TYPES, DIGEST: "|u1", CHECKSUMS: "<u4"}
+    maps = {
+        name: _mapped(folder / f"{name}.npy", dtype, most_bytes) for name, dtype in types.items()
+    }
+    checksums = maps.pop(CHECKSUMS).tolist()
+    if [crc32(array) for array in maps.values()] != checksums:
+        raise ValueError(f"a file in {folder} does not match its checksum")
+    _unload(maps)
+    return maps
 
 
 def _folder_of(place: Path, segment: Segment) -> Path:
@@ -168,7 +191,9 @@ def _save(folder: Path, segment: Segment, digest: bytes, *, mode_of: Path) -> No
         name: np.ascontiguousarray(attrgetter(name)(segment), dtype)
         for name, dtype in _TYPES.items()
     }
-    for name, array in (arrays | {DIGEST: np.frombuffer(digest, np.uint8)}).items():
+    arrays[DIGEST] = np.frombuffer(digest, np.uint8)
+    arrays[CHECKSUMS] = np.array([crc32(array) for array in arrays.values()], np.uint32)
+    for name, array in arrays.items():
         file = folder / f"{name}.npy"
         np.save(file, array, allow_pickle=False)
         shutil.copymode(mode_of, file)
@@ -201,6 +226,13 @@ def _others_may_write(seen: os.stat_result) -> bool:
     return seen.st_uid not in (0, os.geteuid()) or bool(
         seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     )
+
+
+def _unload(maps: Mapping[str, NDArray[Any]]) -> None:
+    """Remove what was checked from the memory of the process again."""
+    for array in maps.values():
+        if memory := _memory_of(array):
+            memory.madvise(mmap.MADV_DONTNEED)
 
 
 def _memory_of(array: NDArray[Any]) -> mmap.mmap | None:

@@ -243,6 +243,8 @@ class Store:
             number = records.find(connection, document_id)
             if number is not None:
                 self._remove(connection, number)
+            else:
+                records.check_slots(connection)
             calls = forget_calls(connection, document_id)
         return number is not None or calls > 0
 
@@ -273,9 +275,8 @@ class Store:
 
     def _last_needed_call(self, connection: sqlite3.Connection, document_id: str) -> int | None:
         """Return the last call of the stored version; None if there is no such document."""
-        query = "SELECT last_call FROM documents WHERE number = ?"
-        row = connection.execute(query, [records.find(connection, document_id)]).fetchone()
-        return None if row is None else int(row[0])
+        head = records.read_head(connection, records.find(connection, document_id))
+        return None if head is None else head.last_call
 
     # One document
 
@@ -283,6 +284,13 @@ class Store:
         """Return the number of the stored version; None if there is none."""
         with self.database.reading() as connection:
             return records.find(connection, document_id)
+
+    def has(self, document_id: str) -> bool:
+        """Say whether a document is stored. Raises `IndexCorrupt` if a damaged slot may hide it."""
+        found = self.number_of(document_id) is not None
+        if not found:
+            self.check_slots()
+        return found
 
     def content_hash_of(self, document_id: str) -> str | None:
         """Return the `content_hash` of the stored version; None if there is none."""
@@ -345,18 +353,24 @@ class Store:
 
     def ids(self) -> list[str]:
         """Return the ids of all documents."""
-        query = "SELECT number, id FROM documents ORDER BY number"
+        query = "SELECT number, slot, id FROM documents ORDER BY number"
         with self.database.reading() as connection:
-            return [name for _, name in records.ascending(connection.execute(query))]
+            rows = records.ascending(connection.execute(query))
+            return [records.checked_id(slot, name) for _, slot, name in rows]
 
     def unfinished(self) -> list[str]:
         """Return ids of documents that have finished calls but are not stored."""
         query = (
-            "SELECT DISTINCT owner FROM calls WHERE owner_slot IS NOT NULL "
+            "SELECT DISTINCT owner_slot, owner FROM calls WHERE owner_slot IS NOT NULL "
             "AND owner_slot NOT IN (SELECT slot FROM documents) ORDER BY owner"
         )
         with self.database.reading() as connection:
-            return [str(owner) for (owner,) in connection.execute(query)]
+            return [records.checked_id(*row) for row in connection.execute(query)]
+
+    def check_slots(self) -> None:
+        """Raise `IndexCorrupt` unless every document is found by its id."""
+        with self.database.reading() as connection:
+            records.check_slots(connection)
 
     # What a search needs
 
@@ -379,9 +393,10 @@ class Store:
         """Yield the arrays of documents in the order of `numbers`, without deleted ones."""
         rest = iter(numbers)
         while batch := self._arrays(rest):
+            dimension = self.header.dimension
             for number, (identity, *arrays) in batch:
                 with self._blaming(identity):
-                    block = records.decode_block(number, tuple(arrays), self.header.dimension)
+                    block = records.decode_block(number, identity, tuple(arrays), dimension)
                 yield block
 
     def nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
@@ -398,21 +413,21 @@ class Store:
             if row is not None:
                 places = wanted[number, first]
                 with self._blaming(row[0]):
-                    nodes = records.decode_nodes(row[1], row[0], places)
+                    nodes = records.read_nodes(row, first, places)
                 found.update(((number, first + p), n) for p, n in zip(places, nodes, strict=True))
         return [found.get((int(number), int(position))) for number, position in addresses]
 
     def metadata(self, numbers: Sequence[int]) -> dict[int, Mapping[str, Any]]:
         """Return the metadata of documents by number, without deleted ones."""
-        query, found = "SELECT id, metadata FROM documents WHERE number = ?", {}
+        found = {}
         for start in range(0, len(numbers), _BATCH_ROWS):
             batch = [int(number) for number in numbers[start : start + _BATCH_ROWS]]
             with self.database.reading() as connection:
-                read = [connection.execute(query, [number]).fetchone() for number in batch]
-            for number, row in zip(batch, read, strict=True):
-                if row is not None:
-                    with self._blaming(row[0]):
-                        found[number] = records.decode_metadata(row[1])
+                read = [records.read_head(connection, number) for number in batch]
+            for number, head in zip(batch, read, strict=True):
+                if head is not None:
+                    with self._blaming(head.id):
+                        found[number] = records.decode_metadata(head.metadata)
         return found
 
     def _arrays(self, numbers: Iterator[int]) -> list[tuple[int, Row]]:
@@ -437,6 +452,7 @@ class Store:
             ) from error
 
     def _missing(self, document_id: str) -> InputError:
+        self.check_slots()  # why: a damaged slot looks like a missing document
         return InputError(
             f"there is no document {document_id!r} in {self.name}; ids() lists them all"
         )
@@ -552,7 +568,7 @@ class StoreView(Mapping[str, T]):
 
     def __contains__(self, key: object) -> bool:
         store = self._store()
-        return isinstance(key, str) and store is not None and store.number_of(key) is not None
+        return isinstance(key, str) and store is not None and store.has(key)
 
     def __iter__(self) -> Iterator[str]:
         store = self._store()

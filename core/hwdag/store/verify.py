@@ -15,6 +15,7 @@ from hwdag.store import records
 from hwdag.store.database import Database, build_lock
 from hwdag.store.records import CALL_COLUMNS, DocumentRows, Entry, Row, read_rows
 from hwdag.store.schema import check_format
+from hwdag.store.segment_files import damaged_in
 from hwdag.store.sqlite import Store, header_in, opened
 from hwdag.trace.bars import Reporter, as_reporter
 
@@ -82,6 +83,12 @@ def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = Fal
         with moment(database) as connection:
             problems = list(_file_problems(connection, path))
         whole, damage = _documents(database, dimension, as_reporter(show_progress))
+        damage += [
+            Problem(
+                f"the arrays in {folder} are damaged; delete the folder, a search makes it anew"
+            )
+            for folder in damaged_in(database.place or path)
+        ]
     return Verdict(whole, tuple(dict.fromkeys((*problems, *damage))))
 
 
@@ -218,9 +225,9 @@ def read_document(
         raise IndexCorrupt("parts of it are missing")
     rows, checksum = found
     entry = records.decode(rows, checksum=checksum, dimension=dimension)
-    query = "SELECT last_call FROM documents WHERE number = ?"
-    ((last,),) = connection.execute(query, [number]).fetchall()
-    return entry, rows, last if isinstance(last, int) else 0
+    head = records.read_head(connection, number)
+    assert head is not None  # its rows are there
+    return entry, rows, head.last_call
 
 
 def id_of(connection: sqlite3.Connection, number: int) -> str | None:
