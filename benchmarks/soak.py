@@ -6,9 +6,10 @@ finds the disk full. With `--power` the machine also stops at random system call
 all processes are killed, and the disk keeps what was synced and anything of the rest. After each power
 loss and in the end the file is verified, and every document in it must be the work of the last change of
 it, or of one that overlapped the last. In the end, what an index holds that is built of these documents in
-one process must be equal to the last bit. The scripted model reads and writes. Run:
+one process must be equal to the last bit. With `--flips` single bits of the files are flipped then
+(`benchmarks/flips.py`). The scripted model reads and writes. Run:
 
-    python benchmarks/soak.py --seconds 600 --folder /tmp/soak --power
+    python benchmarks/soak.py --seconds 600 --folder /tmp/soak --power --flips 1000
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from flips import flipped
 from power import Disk
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
@@ -86,6 +88,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="is emptied first")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--power", action="store_true", help="lose power too; needs Linux and cc")
+    parser.add_argument("--flips", type=int, default=0, help="bits flipped in copies at the end")
     options = parser.parse_args()
     path = options.folder / "soak.hwdag"
     disk = Disk.under(path) if options.power else None
@@ -95,6 +98,10 @@ def main() -> None:
     opened(None).save(path)
     happened, wrong = soak(path, options.seconds, random.Random(options.seed), disk)
     wrong += [*check(path, changes_in(path.parent)), *complaints_in(path.parent)]
+    if options.flips:
+        rng = random.Random(options.seed)
+        flips, changed = flipped(path, options.flips, rng, opened, SEARCH)
+        happened, wrong = happened | flips, [*wrong, *changed]
     print(json.dumps(happened | counts_in(path.parent), sort_keys=True))
     print(f"{platform.machine()}, {os.cpu_count()} cores, {path.stat().st_size:,} bytes in the end")
     print("\n".join(wrong) or "sound, and equal to what one process builds")
