@@ -176,7 +176,7 @@ def _maps_in(folder: Path, index: Path) -> dict[str, NDArray[Any]]:
         name: _mapped(folder / f"{name}.npy", dtype, most_bytes) for name, dtype in types.items()
     }
     checksums = maps.pop(CHECKSUMS).tolist()
-    if [crc32(array) for array in maps.values()] != checksums:
+    if [crc32(array.data) for array in maps.values()] != checksums:
         raise ValueError(f"a file in {folder} does not match its checksum")
     _unload(maps)
     return maps
@@ -192,7 +192,7 @@ def _save(folder: Path, segment: Segment, digest: bytes, *, mode_of: Path) -> No
         for name, dtype in _TYPES.items()
     }
     arrays[DIGEST] = np.frombuffer(digest, np.uint8)
-    arrays[CHECKSUMS] = np.array([crc32(array) for array in arrays.values()], np.uint32)
+    arrays[CHECKSUMS] = np.array([crc32(array.data) for array in arrays.values()], np.uint32)
     for name, array in arrays.items():
         file = folder / f"{name}.npy"
         np.save(file, array, allow_pickle=False)
