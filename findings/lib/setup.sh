@@ -4,13 +4,15 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-if command -v uv >/dev/null; then
-    uv venv --quiet --python python3 venv
-    uv pip install --quiet --python venv/bin/python "$@"
-else
-    python3 -m venv venv
-    venv/bin/python -m pip install -qq "$@"
-fi
+install() { # PACKAGE==VERSION ...
+    if command -v uv >/dev/null; then
+        uv pip install --quiet --python venv/bin/python "$@"
+    else
+        venv/bin/python -m pip install -qq "$@"
+    fi
+}
+if command -v uv >/dev/null; then uv venv --quiet --python python3 venv; else python3 -m venv venv; fi
+install "$@"
 PATH=$folder/venv/bin:$PATH
 export PYTHONWARNINGS=ignore TOKENIZERS_PARALLELISM=false
 cat >still.py <<'PY'
