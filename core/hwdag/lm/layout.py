@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from jinja2 import TemplateError
 
 from hwdag.arrays import Floats
-from hwdag.errors import InputError, ModelError
+from hwdag.errors import InputError
 from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Replay, ReplayRequest
+from hwdag.lm.templates import cut_conversation
 from hwdag.lm.tokens import Codec, Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
@@ -53,30 +50,6 @@ _PLAIN_REPLY = "\nAnswer (Yes or No):"  # the space belongs to the token of " Ye
 _PLAIN_BETWEEN = "\n\n"
 _PLAIN_SECOND_REPLY = "\nAnswer:"
 _PLAIN_SUMMARY_REPLY = "\n\n"
-
-
-def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
-    """Ids of the chat template around messages: before, between, and after them, up to a reply.
-
-    Raises `ModelError` for a template that does not show every message once, in order.
-    """
-    sentinels = [f"hwdag{i}message" for i in range(len(roles))]
-    rendered = _rendered(
-        codec,
-        [
-            {"role": role, "content": sentinel}
-            for role, sentinel in zip(roles, sentinels, strict=True)
-        ],
-    )
-    pieces = re.split(f"({'|'.join(sentinels)})", rendered)
-    if pieces[1::2] != sentinels:
-        times = Counter(pieces[1::2])
-        wrong = [times[sentinel] for sentinel in sentinels if times[sentinel] != 1]
-        seen = (
-            f"a message {wrong[0]} times instead of once" if wrong else "messages in another order"
-        )
-        raise ModelError(f"the chat template shows {seen}; {_WAY_OUT}")
-    return [codec.control(piece) for piece in pieces[::2]]
 
 
 def line_of(text: str) -> tuple[str, str, str]:
@@ -208,23 +181,3 @@ class ReplayLayout:
         """Return the captured means, with lengths and segments of the units."""
         lengths = np.array([end - start for start, end in self.units], dtype=np.int64)
         return Replay(attention, lengths, np.array(self.segments, dtype=np.int64))
-
-
-def _rendered(codec: Codec, messages: list[dict[str, str]]) -> str:
-    try:
-        # enable_thinking is read by templates of reasoning models and ignored by all others
-        rendered = codec.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
-    except TemplateError as error:
-        roles = ", ".join(message["role"] for message in messages)
-        raise ModelError(
-            f"the chat template refuses messages of the roles {roles}: {error}; send them in an "
-            f"order that it takes, or {_WAY_OUT}"
-        ) from error
-    return str(rendered)
-
-
-_WAY_OUT = (
-    "pass a tokenizer with another chat_template, or with chat_template=None for plain prompts"
-)
