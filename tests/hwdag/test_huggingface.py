@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import FAMILIES, model, saved, tokenizer
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, GenerationConfig
 
 from hwdag import BuildConfig, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
@@ -140,13 +140,67 @@ def test_a_reply_is_the_most_likely_token_after_token(family, chat):
             break
         ids.append(token)
     expected = lm.codec.decode(ids[len(prompt) :]).strip()
-    settings, before = lm.model.generation_config, lm.model.generation_config.to_dict()
-    settings.repetition_penalty, settings.no_repeat_ngram_size = 1.7, 2
-    settings.num_beams, settings.min_length = 3, 400
-    try:
-        assert lm.write(["Who jumps?"], max_new_tokens=12) == [expected]
-    finally:
-        settings.update(**before)
+    assert lm.write(["Who jumps?"], max_new_tokens=12) == [expected]
+
+
+SETTINGS = {
+    "repetition_penalty": 1.7,
+    "no_repeat_ngram_size": 2,
+    "encoder_repetition_penalty": 3.0,
+    "num_beams": 3,
+    "num_return_sequences": 2,
+    "min_length": 400,
+    "do_sample": True,
+    "guidance_scale": 3.0,
+    "sequence_bias": [[[40], 100.0]],
+    "suppress_tokens": list(range(200)),
+    "begin_suppress_tokens": list(range(200)),
+    "bad_words_ids": [[i] for i in range(3, 200)],
+    "forced_bos_token_id": 40,
+    "forced_eos_token_id": 2,
+    "exponential_decay_length_penalty": (2, 9.0),
+    "watermarking_config": {"bias": 9.0, "seeding_scheme": "selfhash"},
+    "max_time": 1e-9,
+    "stop_strings": ["e"],
+    "token_healing": True,
+    "prompt_lookup_num_tokens": 3,
+    "return_dict_in_generate": True,
+    "cache_implementation": "static",
+    "use_cache": False,
+    "entry_of_a_later_version": 1,
+}
+
+
+def test_no_setting_of_the_checkpoint_reaches_a_reply(monkeypatch):
+    """Sessions decode without them as well, and one model must write by one rule."""
+    lm = HuggingFaceLM(model(seed=3), tokenizer())
+    prompts = ["Who jumps?", "What is lazy?"]
+    lm.model.generation_config = GenerationConfig(eos_token_id=2, pad_token_id=0)
+    expected, prepared = lm.write(prompts, max_new_tokens=9), []
+    prepare = lm.model._prepare_generation_config
+    monkeypatch.setattr(
+        lm.model,
+        "_prepare_generation_config",
+        lambda *args, **kwargs: prepared.append(prepare(*args, **kwargs)) or prepared[-1],
+    )
+    lm.write(prompts, max_new_tokens=9)
+    for name, value in SETTINGS.items():
+        config = GenerationConfig(eos_token_id=2, pad_token_id=0)
+        setattr(config, name, value)
+        lm.model.generation_config = config
+        assert lm.write(prompts, max_new_tokens=9) == expected, name
+        assert lm.model.generation_config is config
+    first, *others = [config.to_dict() for config, _ in prepared]
+    assert all(config == first for config in others)
+
+
+def test_the_settings_come_back_after_an_error(monkeypatch):
+    lm = HuggingFaceLM(model(), tokenizer())
+    before = lm.model.generation_config
+    monkeypatch.setattr(lm.model, "forward", lambda *args, **kwargs: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        lm.write(["Who jumps?"], max_new_tokens=9)
+    assert lm.model.generation_config is before
 
 
 @pytest.mark.parametrize("chat", [True, False], ids=["template", "plain"])

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -135,7 +136,8 @@ class Engine:
     @cached_property
     def end_tokens(self) -> frozenset[int]:
         """Token ids that end a reply."""
-        generation = self.model.generation_config
+        with lock_of(self.model):  # `_own_settings` changes them for a while
+            generation = self.model.generation_config
         named = generation.eos_token_id if generation else None
         listed = named if isinstance(named, list) else [named]
         ids = {*listed, self.codec.tokenizer.eos_token_id, *self.turns.between[:1]}
@@ -252,20 +254,14 @@ class Engine:
         """
         began = time.perf_counter()
         ids, mask = self._left_padded(rows)
-        # anything unset would come from the checkpoint's settings, such as penalties
         config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=max_new_tokens,
-            do_sample=False,
-            num_beams=1,
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            min_length=0,
             eos_token_id=sorted(self.end_tokens) or None,
             pad_token_id=self._pad_token,
         )
         blocks = [] if longest_copy is None else [CopyBlock(self.codec, rows, longest_copy)]
         run: Any = self.model.generate
-        with running(self.model):
+        with running(self.model), _own_settings(self.model):
             output = run(
                 ids,
                 attention_mask=mask,
@@ -297,3 +293,14 @@ class Engine:
         ids = [[pad] * (longest - len(row)) + row for row in rows]
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+@contextmanager
+def _own_settings(model: PreTrainedModel) -> Iterator[None]:
+    """Hide the checkpoint's settings, which `generate` takes for whatever its caller leaves unset."""
+    before = model.generation_config
+    model.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        model.generation_config = before
