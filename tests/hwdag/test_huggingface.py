@@ -399,7 +399,7 @@ def test_threads_that_need_the_weights_at_once_load_them_once():
         loads.append(1)
         return model()
 
-    engine = Engine(Weights(model().config, load), tokenizer(), name="tiny")
+    engine = Engine(Weights(model().config, load), Codec(tokenizer()), name="tiny")
 
     def ask(_):
         barrier.wait(30)

@@ -1,11 +1,17 @@
 """Plain text never becomes control tokens; parts keep their token ranges; templates are cut once."""
 
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import tokenizer
+from tiny import model, saved, tokenizer
+from transformers import PreTrainedTokenizerBase
 
 from hwdag.errors import ModelError
+from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import SearchLayout, Turns
 from hwdag.lm.tokens import Codec
 from hwdag.text.prompts import SearchPrompts
@@ -40,6 +46,43 @@ def test_added_tokens_that_are_text_stay_text():
     ids = codec.encode(text)
     assert added.convert_tokens_to_ids("\n\n") in ids
     assert added.decode(ids) == text
+
+
+def test_a_tokenizer_that_is_used_elsewhere_cuts_no_text():
+    shared, other, stop = tokenizer.__wrapped__(), "word " * 500, threading.Event()
+    codec, text = Codec(shared), "The harbour was built in 1871. " * 30
+    ids = codec.encode(text)
+
+    def elsewhere():
+        while not stop.is_set():
+            shared(other, truncation=True, max_length=8, padding="max_length")
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    try:
+        assert all(codec.encode(text) == ids for _ in range(1000))
+    finally:
+        stop.set()
+        thread.join()
+    assert Codec(shared).encode(text) == ids  # whatever the last call has set
+    assert not shared.split_special_tokens
+
+
+def test_a_tokenizer_without_the_interface_of_transformers_is_an_error():
+    class Tekken(PreTrainedTokenizerBase): ...  # as the one of mistral-common
+
+    with pytest.raises(ModelError, match=r"Tekken does not have.*mistral_format=False"):
+        HuggingFaceLM(model(), Tekken())
+
+
+@pytest.mark.skipif(not find_spec("mistral_common"), reason="needs mistral-common")
+def test_a_folder_with_both_formats_of_mistral_is_read_without_mistral_common(tmp_path):
+    import mistral_common
+
+    data = Path(mistral_common.__file__).parent / "data"
+    (tmp_path / "tekken.json").write_bytes(min(data.glob("tekken*.json")).read_bytes())
+    reader = HuggingFaceLM.from_pretrained(str(saved(tmp_path, model("mistral"))))
+    assert reader.codec.encode("the quick fox") == Codec(tokenizer()).encode("the quick fox")
 
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=6))

@@ -23,7 +23,6 @@ from transformers import (
     LogitsProcessorList,
     PreTrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
 )
 
 from hwdag.arrays import Floats
@@ -93,16 +92,16 @@ class Weights:
 
 
 class Engine:
-    """A model and its tokenizer.
+    """A model and the codec of its tokenizer.
 
     Thread-safe: a lock guards the forward, shared by all engines of one model. Callers with caches share
     forwards (`hwdag.lm.packing`). The model keeps its weights, dtype, device and attention
     implementation. `usage` is the sum of all charges.
     """
 
-    def __init__(self, weights: Weights, tokenizer: PreTrainedTokenizerBase, *, name: str) -> None:
+    def __init__(self, weights: Weights, codec: Codec, *, name: str) -> None:
         self.weights = weights
-        self.codec = Codec(tokenizer)
+        self.codec = codec
         self.turns = Turns.of(self.codec)
         self.name = name
         self.shape = ModelShape.from_config(weights.config)

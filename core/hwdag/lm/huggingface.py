@@ -40,6 +40,7 @@ from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, line_of, writing_ids
 from hwdag.lm.session import KVSession
+from hwdag.lm.tokens import Codec
 from hwdag.quiet import without_bars
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
@@ -66,7 +67,7 @@ class HuggingFaceLM:
 
     Args:
         model: a loaded decoder-only `PreTrainedModel`, or `Weights` that are loaded when needed.
-        tokenizer: its tokenizer.
+        tokenizer: its tokenizer, of which a copy is used, or the `Codec` of one.
         name: recorded in indexes; by default the model's `name_or_path`.
         card: what it can do, and how it is asked: a `Card`, a `CardFile` or its path; by default the
             one that hwdag ships for the model, and where there is none, what its size lets assume.
@@ -85,7 +86,7 @@ class HuggingFaceLM:
     def __init__(
         self,
         model: PreTrainedModel | Weights,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: PreTrainedTokenizerBase | Codec,
         *,
         name: str | None = None,
         card: CardSource | None = None,
@@ -94,7 +95,7 @@ class HuggingFaceLM:
         replay_batch: int = 4,
     ) -> None:
         if not isinstance(model, PreTrainedModel | Weights) or not isinstance(
-            tokenizer, PreTrainedTokenizerBase
+            tokenizer, PreTrainedTokenizerBase | Codec
         ):
             raise ReaderRequired(
                 "hwdag reads attention, so it needs a local transformers model and its tokenizer; "
@@ -107,7 +108,8 @@ class HuggingFaceLM:
             loaded = model
             model = Weights(loaded.config, lambda: loaded, loaded.dtype)
             model.model  # noqa: B018 - checks its forwards now
-        self.engine = Engine(model, tokenizer, name=self.name)
+        codec = tokenizer if isinstance(tokenizer, Codec) else Codec(tokenizer)
+        self.engine = Engine(model, codec, name=self.name)
         self.codec, self.turns = self.engine.codec, self.engine.turns
         self.context_tokens = self.engine.context_tokens
         heads_of_card = self._use_card(card)
@@ -160,7 +162,8 @@ class HuggingFaceLM:
         weights = weights_dtype(dtype, target)
         common = {"trust_remote_code": trust_remote_code}
         with _loading(source):
-            tokenizer = AutoTokenizer.from_pretrained(source, **common)
+            # where mistral-common is installed, its tokenizer would be preferred, which has no offsets
+            tokenizer = AutoTokenizer.from_pretrained(source, mistral_format=False, **common)
             config = AutoConfig.from_pretrained(source, **common)
 
         def load() -> PreTrainedModel:
@@ -176,7 +179,7 @@ class HuggingFaceLM:
 
         known = weights if isinstance(weights, torch.dtype) else None
         model = Weights(config, load, known) if lazy else load()
-        found = cls(model, tokenizer, **({"name": name} | options))
+        found = cls(model, Codec(tokenizer, is_own=True), **({"name": name} | options))
         if adapter is not None and adapter.prompts is not None:
             found.card = replace(found.card, prompts=adapter.prompts)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import threading
@@ -20,16 +21,24 @@ Range = tuple[int, int]
 
 _BRACKETED = re.compile(r"<\S+>|\[\S+\]")
 
-_TOKENIZING = threading.Lock()
-"""Splitting control tokens is a setting of the tokenizer, not of the call, and several codecs may share
-a tokenizer."""
-
 
 class Codec:
-    """Encodes untrusted text without ever producing a control token."""
+    """Encodes untrusted text without ever producing a control token.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.tokenizer = tokenizer
+    A call of a tokenizer changes its settings, such as truncation, for all threads. So a codec works
+    with a copy, unless the tokenizer `is_own`: nobody else uses it. Raises `ModelError` for a tokenizer
+    without the interface of transformers.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, is_own: bool = False) -> None:
+        if not hasattr(tokenizer, "is_fast"):  # as that of mistral-common
+            raise ModelError(
+                f"hwdag needs the offsets and added tokens of a tokenizer, which {type(tokenizer).__name__} "
+                "does not have; pass one of the library tokenizers, such as "
+                "AutoTokenizer.from_pretrained(name, mistral_format=False)"
+            )
+        self.tokenizer = tokenizer if is_own else copy.deepcopy(tokenizer)
+        self._tokenizing = threading.Lock()
 
     @cached_property
     def _control(self) -> dict[int, str]:
@@ -147,7 +156,7 @@ class Codec:
     @cached_property
     def opening(self) -> list[int]:
         """The tokens that the tokenizer puts before a text: a BOS token, or nothing."""
-        with _TOKENIZING:
+        with self._tokenizing:
             ids = self.tokenizer("", **_QUIET)["input_ids"]
         eos = self.tokenizer.eos_token_id
         return [i for i in ids if i != eos or eos == self.tokenizer.bos_token_id]
@@ -185,7 +194,7 @@ class Codec:
         return list(encoded["input_ids"]), list(encoded["offset_mapping"]) if fast else []
 
     def _tokenized(self, text: str | list[str], *, split: bool, offsets: bool) -> Any:
-        with _TOKENIZING:
+        with self._tokenizing:
             return self.tokenizer(
                 text,
                 add_special_tokens=False,
