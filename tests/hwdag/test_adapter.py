@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny import model, saved
+from transformers import PreTrainedModel
 
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.config import NEVER, BuildConfig
@@ -204,20 +205,76 @@ def test_an_adapter_of_another_model_changes_nothing(tmp_path, overrides, messag
     assert all(torch.equal(p, before[name]) for name, p in other.named_parameters())
 
 
-def test_tied_and_quantised_weights_are_refused(tmp_path):
+def test_a_tied_head_changes_alone(tmp_path):
+    """As in training, where the change is added to what the head computes."""
     tied = model(tie_word_embeddings=True)
     outputs, inputs = tied.lm_head.weight.shape
-    a, b = torch.ones(RANK, inputs), torch.ones(outputs, RANK)
+    a, b = torch.randn(RANK, inputs), torch.randn(outputs, RANK)
     tensors = {f"{PREFIX}lm_head.lora_A.weight": a, f"{PREFIX}lm_head.lora_B.weight": b}
-    adapter = Adapter.load(written(tmp_path / "adapter", tensors))
-    with pytest.raises(InputError, match="embeddings"):
-        adapter.merge(tied)
-    adapter.merge(model(tie_word_embeddings=False))
+    ids = torch.arange(5, 25)[None]
+    with torch.no_grad():
+        before = tied(ids, output_hidden_states=True)
+        wanted = before.logits + SCALE * (before.hidden_states[-1] @ a.T @ b.T)
+        Adapter.load(written(tmp_path / "adapter", tensors)).merge(tied)
+        torch.testing.assert_close(tied(ids).logits, wanted, atol=1e-4, rtol=1e-4)
+    tied.save_pretrained(tmp_path / "merged")
+    again = type(tied).from_pretrained(tmp_path / "merged")
+    with torch.no_grad():
+        torch.testing.assert_close(again(ids).logits, wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_layers_that_share_a_weight_change_alone(tmp_path):
+    shared = model()
+    layer, other = (shared.get_submodule(LAYERS[2].replace("3", i)) for i in "32")
+    other.weight = layer.weight
+    before = layer.weight.detach().clone()
+    Adapter.load(written(tmp_path / "adapter")).merge(shared)
+    assert torch.equal(other.weight, before)
+    assert not torch.equal(layer.weight, before)
+
+
+class Quantised(torch.Tensor):
+    """Looks like a float32 tensor, as torchao's do, and cannot be written into."""
+
+    @staticmethod
+    def __new__(cls, values):
+        return torch.Tensor._make_wrapper_subclass(cls, values.shape, dtype=torch.float32)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.detach.default:
+            return args[0]
+        raise NotImplementedError(str(function))
+
+
+@pytest.mark.parametrize(
+    "quantise",
+    [Quantised, lambda w: w.to(torch.int8), lambda w: w.to(torch.float8_e4m3fn)],
+    ids=["subclass", "int8", "float8"],
+)
+def test_quantised_weights_are_refused(tmp_path, quantise):
     quantised = model()
-    layer = quantised.get_submodule(LAYERS[0])
-    layer.weight = torch.nn.Parameter(layer.weight.detach().to(torch.int8), requires_grad=False)
-    with pytest.raises(InputError, match="quantised"):
+    layer = quantised.get_submodule(LAYERS[2])
+    before = {name: p.detach().clone() for name, p in quantised.named_parameters()}
+    layer.weight = torch.nn.Parameter(quantise(layer.weight.detach()), requires_grad=False)
+    with pytest.raises(InputError, match="not quantised"):
         Adapter.load(written(tmp_path / "other")).merge(quantised)
+    others = {n: p for n, p in quantised.named_parameters() if n != f"{LAYERS[2]}.weight"}
+    assert all(torch.equal(p, before[name]) for name, p in others.items())
+
+
+def test_a_folder_with_an_adapter_beside_the_weights_is_refused(tmp_path, monkeypatch):
+    """With PEFT transformers would add the adapter; without PEFT it would not."""
+    folder = saved(tmp_path / "both")
+    written(folder)
+    for adapter in (None, folder):
+        with pytest.raises(InputError, match=r"adapter_config\.json.*folder of its own"):
+            HuggingFaceLM.from_pretrained(str(folder), adapter=adapter, lazy=True)
+    (folder / "adapter_config.json").unlink()
+    HuggingFaceLM.from_pretrained(str(folder))
+    monkeypatch.setattr(PreTrainedModel, "_hf_peft_config_loaded", True)  # as from a hub
+    with pytest.raises(InputError, match="folder of its own"):
+        HuggingFaceLM.from_pretrained(str(folder))
 
 
 def test_the_model_on_a_hub_has_to_be_the_one_that_it_was_trained_on(tmp_path):

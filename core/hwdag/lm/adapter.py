@@ -53,6 +53,9 @@ OTHER_KINDS = (
 KEEP_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
 """Values of `init_lora_weights` that leave the base model unchanged when training starts."""
 
+PLAIN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""Data types of weights that are numbers by themselves; smaller ones have scales beside them."""
+
 HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 
 
@@ -93,8 +96,9 @@ class Adapter:
         except (ValueError, OverflowError, RecursionError, SafetensorError) as error:
             raise InputError(
                 f"the adapter in {folder} cannot be used: {error}. It must be a plain LoRA adapter "
-                "in PEFT's format; others have to be merged by PEFT (merge_and_unload), and the "
-                "result saved as a checkpoint"
+                "in PEFT's format; others have to be merged by PEFT (merge_and_unload), after a "
+                "changed head that is tied to the embeddings is untied, and the result saved as a "
+                "checkpoint"
             ) from error
         digest = hashlib.sha256(weights + repr(scale).encode())
         base = str(settings.get("base_model_name_or_path") or "")
@@ -117,7 +121,10 @@ class Adapter:
 
     @torch.no_grad()
     def merge(self, model: PreTrainedModel) -> None:
-        """Add it to the weights, in float32. `InputError` if it does not fit; the model stays unchanged."""
+        """Add it to the weights, in float32. `InputError` if it does not fit; the model stays unchanged.
+
+        A weight that other layers share, as a tied head does, is copied first: the others stay as they are.
+        """
         weights = {name: _weight(model, name, *pair) for name, pair in self.factors.items()}
         for name, (down, up) in self.factors.items():
             weight, factors = weights[name], float(down.abs().max()) * float(up.abs().max())
@@ -129,7 +136,7 @@ class Adapter:
                     "break the model"
                 )
         for name, pair in self.factors.items():
-            weight = weights[name]
+            weight = _untied(model, name)
             down, up = (factor.to(weight.device, torch.float32) for factor in pair)
             weight.copy_(weight.float() + self.scale * (up @ down))
 
@@ -201,18 +208,31 @@ def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tens
             "the model that it was trained on"
         )
     weight, wanted = layer.weight, (up.shape[0], down.shape[1])
-    if weight.is_meta or not weight.is_floating_point() or tuple(weight.shape) != wanted:
+    kind = type(
+        weight.data
+    )  # that of a quantised or distributed weight may have dtype and shape of a plain one
+    is_plain = kind is Tensor and weight.dtype in PLAIN
+    if weight.is_meta or not is_plain or tuple(weight.shape) != wanted:
         raise InputError(
-            f"the adapter's change of {name} has shape {wanted}; the weight there has "
+            f"the adapter's change of {name} has shape {wanted}; the weight there is a {kind.__name__} of "
             f"{tuple(weight.shape)}, of {weight.dtype} on {weight.device.type}. Pass the model that "
-            "it was trained on, not quantised and not off-loaded"
-        )
-    if weight is getattr(model.get_input_embeddings(), "weight", None):
-        raise InputError(
-            f"the adapter changes {name}, whose weight is that of the input embeddings as well; "
-            "let PEFT merge it (merge_and_unload)"
+            "it was trained on, not quantised, not distributed and not off-loaded"
         )
     return weight
+
+
+def _untied(model: PreTrainedModel, name: str) -> Tensor:
+    """The weight of a layer, which no other layer shares any more."""
+    layer = model.get_submodule(name)
+    names = [
+        key for key, one in model.named_parameters(remove_duplicate=False) if one is layer.weight
+    ]
+    if len(names) > 1:
+        layer.weight = nn.Parameter(layer.weight.detach().clone(), layer.weight.requires_grad)
+        if layer is model.get_output_embeddings():
+            model.config.get_text_config(decoder=True).tie_word_embeddings = False
+            model.config.tie_word_embeddings = False
+    return layer.weight
 
 
 def is_fingerprint(text: str) -> bool:

@@ -30,7 +30,7 @@ from hwdag.errors import (
     ReaderRequired,
     first_line,
 )
-from hwdag.lm.adapter import Adapter
+from hwdag.lm.adapter import CONFIG, Adapter
 from hwdag.lm.attention import check_heads, check_supported, is_hybrid
 from hwdag.lm.base import Replay, ReplayRequest, Speed
 from hwdag.lm.blocking import LONGEST_COPY
@@ -151,12 +151,15 @@ class HuggingFaceLM:
 
         Raises:
             ModelNotFound: nothing can be loaded under that name, or from the adapter's folder.
-            InputError: both `device` and `device_map`, or the adapter is not one for this model.
+            InputError: both `device` and `device_map`, the adapter is not one for this model, or the
+                folder holds an adapter beside the weights.
         """
         if device is not None and device_map is not None:
             raise InputError("pass either device or device_map, not both")
         if isinstance(adapter, str | Path):
             adapter = Adapter.load(adapter)
+        if (Path(source) / CONFIG).is_file():
+            raise _second_adapter(source)
         name = source if adapter is None else adapter.reader_name(source)
         target = device_of(device)
         weights = weights_dtype(dtype, target)
@@ -171,6 +174,8 @@ class HuggingFaceLM:
                 model = AutoModelForCausalLM.from_pretrained(
                     source, dtype=weights, device_map=device_map, **common
                 )
+            if getattr(model, "_hf_peft_config_loaded", False):
+                raise _second_adapter(source)
             if device_map is None:
                 move(model, target)
             if adapter is not None:
@@ -357,6 +362,14 @@ class HuggingFaceLM:
     def _use_heads(self, source: HeadSource | None) -> None:
         self.head_file = head_file(source, self.name, self.engine.weights.config)
         self.known_heads = None if self.head_file is None else self.head_file.pairs
+
+
+def _second_adapter(source: str) -> InputError:
+    return InputError(
+        f"{source!r} holds an adapter ({CONFIG}) beside the weights of a model, and transformers would "
+        "add it if PEFT is installed, and else not; move it to a folder of its own, and pass that folder "
+        "as adapter= if it is meant to be used"
+    )
 
 
 @contextmanager
