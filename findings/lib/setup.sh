@@ -4,6 +4,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
+# uv reads none of pip's settings
+export UV_FIND_LINKS=${UV_FIND_LINKS:-$(python3 -m pip config get global.find-links 2>/dev/null || true)}
 install() { # PACKAGE==VERSION ...
     if command -v uv >/dev/null; then
         uv pip install --quiet --python venv/bin/python "$@"
