@@ -1,8 +1,9 @@
 """Caches that come back to an earlier length, for attention and for linear-attention layers.
 
 Keys and values of attention layers are cropped. The states of linear-attention layers (LFM2's
-convolutions, the recurrences of Qwen3.5 and Granite 4) cannot be: `crop` of transformers 5.23 leaves
-them wrong, or raises. They are copied beforehand, and put back.
+convolutions, the recurrences of Qwen3.5 and Granite 4) are copied beforehand, and
+put back: `crop` of transformers 5.24 takes back convolutions alone, and only those of a cache that has
+recorded its past.
 """
 
 from __future__ import annotations
