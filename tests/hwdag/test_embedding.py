@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwdag import HWDAGIndex
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import (
     DEFAULT_EMBEDDER,
@@ -13,7 +14,8 @@ from hwdag.embedding.default import (
 from hwdag.embedding.hashing import HashingEmbedder, unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.embedding.titles import TITLE_WEIGHT, embed_parts, parts_of
-from hwdag.errors import InputError, ModelNotFound
+from hwdag.errors import IndexMismatch, InputError, ModelNotFound
+from hwdag_lab.scripted import ScriptedLM
 
 
 @given(st.lists(st.text(), max_size=5))
@@ -97,6 +99,105 @@ def test_a_loaded_model_is_taken_as_it_is():
     assert SentenceTransformerEmbedder(model, name="mine").name == "mine"
     prompted = embedder.embed(["a question: who?"])[0]
     assert np.allclose(embedder.embed_query("who?"), prompted, atol=1e-5)
+
+
+def prompted(**prompts):
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(embedded_model_folder()), device="cpu", prompts=prompts)
+
+
+PROMPTS = {
+    "document": ({"document": "text: ", "passage": "passage: "}, "text: "),
+    "passage": ({"query": "query: ", "passage": "passage: "}, "passage: "),
+    "corpus": ({"document": "", "corpus": "corpus: "}, "corpus: "),
+    None: ({"query": "query: "}, ""),
+}
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", PROMPTS)
+def test_passages_get_the_prompt_of_the_model(name):
+    prompts, expected = PROMPTS[name]
+    model = prompted(**prompts)
+    embedder = SentenceTransformerEmbedder(model, name="x")
+    assert embedder.name == ("x" if name in (None, "document") else f"x#{name}")
+    found = embedder.embed(["rain"])[0]
+    assert np.allclose(found, model.encode(f"{expected}rain", prompt=""), atol=1e-5)
+    asked = model.encode(f"{prompts.get('query', '')}rain", prompt="")
+    assert np.allclose(embedder.embed_query("rain"), asked, atol=1e-5)
+    assert embedder.fingerprint != default_embedder().fingerprint
+
+
+@pytest.mark.model
+def test_a_default_prompt_is_for_both_unless_it_is_that_of_queries():
+    model = prompted(**{"similarity": "similar to: "})
+    for name, passage in (("similarity", "similar to: rain"), ("query", "rain")):
+        model.prompts |= {"query": ""} if name == "similarity" else {"query": "query: "}
+        model.default_prompt_name = name
+        found = SentenceTransformerEmbedder(model, name="x").embed(["rain"])[0]
+        assert np.allclose(found, model.encode(passage, prompt=""), atol=1e-5)
+
+
+@pytest.mark.model
+def test_an_index_from_before_passages_had_their_prompt_is_not_mixed_with_one_from_after(tmp_path):
+    folder, old, new = str(tmp_path / "e5"), tmp_path / "old.hwdag", tmp_path / "new.hwdag"
+    prompted(query="query: ", passage="passage: ").save(folder)
+    before = SentenceTransformerEmbedder(prompted(query="query: "), name=folder)
+    HWDAGIndex.from_documents(
+        ["Rain fell."], path=old, reader=ScriptedLM(), embedder=before
+    ).close()
+    HWDAGIndex.from_documents(
+        ["Rain fell."], path=new, reader=ScriptedLM(), embedder=folder
+    ).close()
+    with HWDAGIndex.load(new, reader=ScriptedLM()) as index:
+        assert index.embedder.name == f"{folder}#passage"
+        assert index.search("What fell?").steps
+    with (
+        HWDAGIndex.load(old, reader=ScriptedLM()) as index,
+        pytest.raises(IndexMismatch, match="reembed"),
+    ):
+        index.search("What fell?")
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_reranker_is_no_embedder(tmp_path, is_old):
+    from sentence_transformers import CrossEncoder
+
+    CrossEncoder(str(embedded_model_folder()), num_labels=1, device="cpu").save_pretrained(tmp_path)
+    if is_old:  # as sentence-transformers saved them before 6.0
+        for file in ("modules.json", "config_sentence_transformers.json"):
+            (tmp_path / file).unlink()
+    kind = "BertForSequenceClassification" if is_old else "CrossEncoder"
+    with pytest.raises(InputError, match=f"{kind}.*no embedding model"):
+        SentenceTransformerEmbedder(tmp_path)
+
+
+LONG = "It was a quiet day without any news from the coast. " * 40  # twice what the model reads
+
+
+@pytest.mark.model
+def test_the_end_of_a_long_text_is_embedded():
+    embedder = default_embedder()
+    assert embedder.max_tokens == 256
+    plain, other = embedder.embed([LONG, LONG + "Then the volcano erupted."])
+    assert plain @ embedder.embed_query("eruption of a volcano") + 0.05 < (
+        other @ embedder.embed_query("eruption of a volcano")
+    )
+    parts = embedder._parts([LONG], None)[0]
+    assert " ".join(parts) == LONG.strip()
+    mean = embedder.embed(parts).sum(axis=0)
+    assert np.allclose(plain, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+@pytest.mark.model
+def test_a_prompt_takes_its_share_of_what_a_model_reads():
+    model = prompted(passage="one two three four five: ")
+    embedder = SentenceTransformerEmbedder(model, name="x")
+    [parts] = embedder._parts(["word " * 252], "passage")  # 252, and 2 special tokens
+    assert len(parts) == 2
+    assert [len(one) for one in embedder._parts(["word " * 200, "a"], "passage")] == [1, 1]
 
 
 def test_headings_above_are_added_to_what_stands_under_them():
