@@ -8,6 +8,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded_question
 from hwdag.embedding.hashing import unit_rows
 from hwdag.embedding.titles import embed_parts, parts_of
 
@@ -22,7 +23,7 @@ def scored(
     """Return documents with their cosine similarity to a question, clipped to [0, 1], highest first."""
     if not documents:
         return []
-    [query] = unit_rows(embedder.embed_query(question)[None])
+    [query] = unit_rows(embedded_question(embedder, question)[None])
     scores = np.clip(_embedded(embedder, documents) @ query, 0.0, 1.0)
     return [(documents[i], float(scores[i])) for i in np.argsort(-scores, kind="stable").tolist()]
 
@@ -37,7 +38,7 @@ def diverse(
     if not documents:
         return []
     rows = _embedded(embedder, documents).tolist()
-    query = embedder.embed_query(question)
+    query = embedded_question(embedder, question)
     chosen = maximal_marginal_relevance(query, rows, lambda_mult=lambda_mult, k=k)
     return [documents[i] for i in chosen]
 

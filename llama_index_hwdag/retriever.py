@@ -23,6 +23,7 @@ from hwdag.building.report import BuildReport
 from hwdag.checks import refuse, under_one_name
 from hwdag.config import SearchConfig, checked_k
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded_question
 from hwdag.errors import EmptyIndex
 from hwdag.index import HWDAGIndex as CoreIndex
 from hwdag.methods import retriever_class
@@ -266,6 +267,8 @@ def _query_vector(embedder: Embedder, query: QueryBundle) -> list[float] | None:
             embedder.name,
         )
     if texts := query.custom_embedding_strs:
-        mean: list[float] = np.mean([embedder.embed_query(text) for text in texts], axis=0).tolist()
+        mean: list[float] = np.mean(
+            [embedded_question(embedder, text) for text in texts], axis=0
+        ).tolist()
         return mean
     return None

@@ -35,11 +35,14 @@ class Pictured(HashingEmbedder):
     """The question is like the sentence about Elm Bridge, and less like that about the fair."""
 
     def __init__(self):
-        super().__init__(3)
+        super().__init__(256)
 
     def embed(self, texts):
         known = {QUESTION: [1, 0, 0], BRIDGE: [0.8, 0.6, 0], FAIR: [0.6, 0, 0.8]}
-        return np.array([known.get(text, [0, 0, 0]) for text in texts], np.float32)
+        rows = super().embed(["" if text in known else text for text in texts])
+        for row, text in zip(rows, texts, strict=True):
+            row[:3] = known.get(text, [0, 0, 0])
+        return rows
 
     def embed_query(self, text):
         return self.embed([text])[0]

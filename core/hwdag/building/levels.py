@@ -28,6 +28,7 @@ from hwdag.building.points import (
 from hwdag.building.windows import LEAST_TOKENS, Window, WindowPlan, windows_of
 from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded
 from hwdag.embedding.titles import Parts, combined, parts_of, texts_of
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
@@ -326,7 +327,7 @@ def embeddings_of(
     def embed(missing: list[int]) -> list[dict[str, Vectors]]:
         [i] = missing
         advance_to(ends[i])  # those before it were made in an earlier run
-        vectors = np.asarray(embedder.embed(batches[i]), np.float32)
+        vectors = embedded(embedder, batches[i], document=nodes[0].document_id)
         advance_to(ends[i + 1])
         return [{"vectors": vectors}]
 

@@ -22,6 +22,7 @@ from hwdag.building.extractive import Candidate, pick_points
 from hwdag.building.windows import POINTS_RATIO, Part, Window, WindowPlan, line_costs
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded
 from hwdag.errors import InputError, OutOfMemory, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Calls, Finished, SharedCalls, is_text, key_of, picks_of
@@ -263,7 +264,7 @@ def extract(
     budgets = [min(limit, max(1, int(ratio * sum(several)))) for several in costs]
 
     def one(i: int) -> list[int]:
-        vectors, parts = embedder.embed(texts[i]), windows[i]
+        vectors, parts = embedded(embedder, texts[i]), windows[i]
         candidates = [
             Candidate(parts[at].text, costs[i][at], parts[at].segment, vectors[at])
             for at in allowed[i]

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from hwdag.arrays import Vectors
+from hwdag.embedding.checked import as_rows
 from hwdag.embedding.hashing import unit_rows
-from hwdag.errors import ModelError
 
 EmbedTexts = Callable[[list[str]], Sequence[Sequence[float]]]
 EmbedQuery = Callable[[str], Sequence[float]]
@@ -32,20 +32,12 @@ class CallableEmbedder:
         return len(self.embed_query(self.name))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, (texts, dimension). Raises `ModelError` if a vector is missing."""
+        """Unit vectors, (texts, dimension). Raises `InputError` if a vector is missing."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._embed(list(texts))
-        lengths = {len(vector) for vector in vectors}
-        if len(vectors) != len(texts) or len(lengths) != 1:
-            raise ModelError(
-                f"{self.name} made {len(vectors)} vectors of lengths {sorted(lengths)} for "
-                f"{len(texts)} texts; it must return one vector per text, all of one length"
-            )
-        return unit_rows(np.asarray(vectors, dtype=np.float32))
+        return unit_rows(as_rows(self.name, self._embed(list(texts)), len(texts)))
 
     def embed_query(self, text: str) -> Vectors:
         """A unit vector, (dimension,)."""
-        vectors = np.asarray([self._embed_query(text)], dtype=np.float32)
-        vector: Vectors = unit_rows(vectors)[0]
+        vector: Vectors = unit_rows(as_rows(self.name, [self._embed_query(text)], 1))[0]
         return vector

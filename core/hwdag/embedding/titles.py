@@ -13,6 +13,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded
 from hwdag.text.headings import in_context, lead, parted
 
 Parts: TypeAlias = tuple[str, str]
@@ -31,7 +32,7 @@ def parts_of(heading: str, passage: str) -> Parts:
 def embed_parts(embedder: Embedder, parts: Sequence[Parts]) -> Vectors:
     """Embed passages with the headings above them, (parts, dimension)."""
     texts = texts_of(parts)
-    return combined(parts, dict(zip(texts, embedder.embed(texts), strict=True)))
+    return combined(parts, dict(zip(texts, embedded(embedder, texts), strict=True)))
 
 
 def texts_of(parts: Sequence[Parts]) -> list[str]:

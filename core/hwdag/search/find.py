@@ -12,6 +12,7 @@ from hwdag.config import MAX_NEW_TOKENS, OVERVIEW_TOKENS, Rules, SearchPlan
 from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.similarity import Similarity
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded_question
 from hwdag.lm.base import Reader, Session, WalkSession
 from hwdag.search.answerability import Nearness, answerability, fitted
 from hwdag.search.budget import FIRST_POSITION, Budget, beyond, with_headings
@@ -186,7 +187,9 @@ def _read(
 
 def _vector(query: Query) -> Vectors:
     vector = query.query_vector
-    return query.embedder.embed_query(query.question) if vector is None else np.asarray(vector)
+    if vector is None:
+        return embedded_question(query.embedder, query.question)
+    return np.asarray(vector)
 
 
 def _similarity(corpus: Corpus, query: Query, vector: Vectors, allowed: Mask | None) -> Similarity:

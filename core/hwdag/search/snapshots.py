@@ -16,6 +16,7 @@ from hwdag.checks import listed
 from hwdag.corpus.corpus import Corpus, Vanished
 from hwdag.corpus.segments import Segment, packed
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded_question
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import predicate
 from hwdag.scope import Scope
@@ -86,7 +87,7 @@ class Snapshots:
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
         dimension = self._store.header.dimension
-        vector = np.asarray(embedder.embed_query(question), np.float32)
+        vector = embedded_question(embedder, question)
         # why: a row of several embeddings can be read as more of shorter ones
         if vector.shape != (dimension,):
             raise IndexMismatch(

@@ -8,6 +8,7 @@ import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded
 from hwdag.store.calls import CallCache, key_of, vectors_of
 
 
@@ -35,7 +36,7 @@ class CachedEmbedder:
         calls, keys = self._cache.fresh(), [key_of("embed", self.name, text) for text in texts]
 
         def call(missing: list[int]) -> list[dict[str, Vectors]]:
-            found = np.asarray(self._embedder.embed([texts[i] for i in missing]), np.float32)
+            found = embedded(self._embedder, [texts[i] for i in missing])
             return [{"vectors": vector[None]} for vector in found]
 
         fits = vectors_of([1] * len(texts), self.dimension)

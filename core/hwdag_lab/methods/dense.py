@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from hwdag.arrays import Vectors
+from hwdag.embedding.checked import embedded, embedded_question
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
 from hwdag_lab.methods.found import Found, SearchRequest, rank_by_score
@@ -39,10 +40,10 @@ class DenseRetriever(DocumentRetriever[EmbeddedPassages]):
 
     def _build(self, document: Document) -> EmbeddedPassages:
         passages = Passages.of(document, self.config, self.reader)
-        return EmbeddedPassages(passages.nodes, self.embedder.embed(passages.indexed))
+        return EmbeddedPassages(passages.nodes, embedded(self.embedder, passages.indexed))
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, EmbeddedPassages]) -> Found:
-        asked = self.embedder.embed_query(request.question)
+        asked = embedded_question(self.embedder, request.question)
         scores = np.concatenate([passages.vectors @ asked for passages in built.values()])
         nodes = [node for passages in built.values() for node in passages.nodes]
         return rank_by_score(nodes, scores)

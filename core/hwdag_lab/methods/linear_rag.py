@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
+from hwdag.embedding.checked import embedded, embedded_question
 from hwdag.text.sentences import sentences
 from hwdag.types import Document, Node
 from hwdag_lab.methods.document_retriever import DocumentRetriever
@@ -86,18 +87,18 @@ class LinearRagRetriever(DocumentRetriever[LinkedPassages]):
         terms = list(dict.fromkeys(term for several in mentions for term in several))
         return LinkedPassages(
             passages.nodes,
-            self.embedder.embed(passages.indexed),
+            embedded(self.embedder, passages.indexed),
             tuple(i for i, _ in said),
-            self.embedder.embed([text for _, text in said]),
+            embedded(self.embedder, [text for _, text in said]),
             mentions,
-            dict(zip(terms, self.embedder.embed(terms), strict=True)),
+            dict(zip(terms, embedded(self.embedder, terms), strict=True)),
         )
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, LinkedPassages]) -> Found:
         world = self._joined(built, LinkedWorld)
         asked = terms_of(request.question)
-        vectors = self.embedder.embed(asked)
-        scores = world.scores(asked, vectors, self.embedder.embed_query(request.question))
+        vectors = embedded(self.embedder, asked)
+        scores = world.scores(asked, vectors, embedded_question(self.embedder, request.question))
         nodes = [node for document in world.documents for node in document.nodes]
         return rank_by_score(nodes, scores)
 

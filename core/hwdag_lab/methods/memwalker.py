@@ -23,6 +23,7 @@ import numpy as np
 from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded, embedded_question
 from hwdag.errors import ContextTooSmall
 from hwdag.lm.base import Reader, Writer
 from hwdag.options import CheckedOptions, at_least, share
@@ -172,7 +173,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
         return tokens, width
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
-        vector = self.embedder.embed_query(request.question)
+        vector = embedded_question(self.embedder, request.question)
         asker = Asker(self.navigator, self.reader, tries=self.config.max_tries)
         navigation = Navigation(request.question, asker, self.config)
         walks = [TreeWalk(tree, tree.similarity(vector), navigation) for tree in built.values()]
@@ -215,7 +216,7 @@ def cut_leaves(
                 (0, Point(node.text[unit.start : unit.end], "extractive", (source,)))
                 for unit, source in sentence_spans(node)
             ]
-            similarity = embedder.embed([part.text for _, part in parts]) @ question
+            similarity = embedded(embedder, [part.text for _, part in parts]) @ question
             kept = best_parts(parts, similarity.astype(np.float64), request.cost, room)
             if not kept:
                 notes.append(f"{node.id}: left out, the budget has no room for a sentence of it")

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Vectors
+from hwdag.embedding.checked import embedded_question
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.options import CheckedOptions, at_least, share
 from hwdag.text.chunking import pack
@@ -115,7 +116,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
         return replace(options, max_cluster_tokens=min(options.max_cluster_tokens, capacity))
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, SummaryTree]) -> Found:
-        vector = self.embedder.embed_query(request.question)
+        vector = embedded_question(self.embedder, request.question)
         forest = Forest.of(list(built.values()), vector)
         if self.config.mode == "collapsed":
             order = forest.collapsed()

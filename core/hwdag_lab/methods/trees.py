@@ -11,6 +11,7 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
 from hwdag.building.windows import line_costs
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.chunking import chunk
@@ -133,7 +134,7 @@ class GrowingTree:
             for i, (point, count) in enumerate(zip(points, tokens, strict=True))
         ]
         self._children += children
-        self._vectors.append(self._embedder.embed(texts))
+        self._vectors.append(embedded(self._embedder, texts))
         self._costs += line_costs(texts, self._reader)
         return range(first, len(self._nodes))
 

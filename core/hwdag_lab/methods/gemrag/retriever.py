@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from hwdag.arrays import Floats, Vectors
+from hwdag.embedding.checked import embedded_question
 from hwdag.graph.dag import HWDAG
 from hwdag.options import CheckedOptions, at_least, between, share
 from hwdag.types import Document
@@ -163,7 +164,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
 
     def _retrieve(self, request: SearchRequest, built: Mapping[str, Memory]) -> Found:
         graph = self._joined(built, MemoryGraph.of)
-        asked = self.embedder.embed_query(request.question)
+        asked = embedded_question(self.embedder, request.question)
         similarity = graph.similarity(asked)
         ranking = (
             by_questions(similarity)

@@ -20,6 +20,7 @@ from hwdag.arrays import Floats, Vectors
 from hwdag.building.points import Point
 from hwdag.config import SearchPlan
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded, embedded_question
 from hwdag.errors import ContextTooSmall, InputError
 from hwdag.lm.base import Session, Writer
 from hwdag.scope import Scope
@@ -204,7 +205,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
 
     def _explore(self, question: str, world: FactGraph) -> _Explored:
         agent = Agent(self.writer, self.reader, self.config)
-        vector = self.embedder.embed_query(question)
+        vector = embedded_question(self.embedder, question)
         return _Explored(explore(question, vector, world, agent), agent, vector)
 
 
@@ -225,7 +226,7 @@ class _Relevance:
         lines = dict.fromkeys(line for notes in notebooks for line in notes.splitlines())
         said = [line for line in lines if line.strip()]
         self._question = question
-        self._notes = embedder.embed(said) if said else None
+        self._notes = embedded(embedder, said) if said else None
 
     def of(self, vectors: Vectors) -> Floats:
         """Relevance of texts by their embeddings, (texts,)."""
