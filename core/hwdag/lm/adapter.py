@@ -125,9 +125,9 @@ class Adapter:
 
         A weight that other layers share, as a tied head does, is copied first: the others stay as they are.
         """
-        weights = {name: _weight(model, name, *pair) for name, pair in self.factors.items()}
+        layers = {name: _layer(model, name, *pair) for name, pair in self.factors.items()}
         for name, (down, up) in self.factors.items():
-            weight, factors = weights[name], float(down.abs().max()) * float(up.abs().max())
+            weight, factors = layers[name].weight, float(down.abs().max()) * float(up.abs().max())
             largest = abs(self.scale) * len(down) * factors + float(weight.abs().max())
             if not largest <= torch.finfo(weight.dtype).max:
                 raise InputError(
@@ -136,7 +136,7 @@ class Adapter:
                     "break the model"
                 )
         for name, pair in self.factors.items():
-            weight = _untied(model, name)
+            weight = _untied(model, layers[name])
             down, up = (factor.to(weight.device, torch.float32) for factor in pair)
             weight.copy_(weight.float() + self.scale * (up @ down))
 
@@ -197,7 +197,8 @@ def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, 
     return pairs
 
 
-def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tensor:
+def _layer(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> nn.Linear:
+    """The layer that two factors change. Raises `InputError` if they do not fit."""
     try:
         layer = model.get_submodule(name)
     except AttributeError:
@@ -218,18 +219,17 @@ def _weight(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> Tens
             f"{tuple(weight.shape)}, of {weight.dtype} on {weight.device.type}. Pass the model that "
             "it was trained on, not quantised, not distributed and not off-loaded"
         )
-    return weight
+    return layer
 
 
-def _untied(model: PreTrainedModel, name: str) -> Tensor:
+def _untied(model: PreTrainedModel, layer: nn.Linear) -> Tensor:
     """The weight of a layer, which no other layer shares any more."""
-    layer = model.get_submodule(name)
-    names = [
-        key for key, one in model.named_parameters(remove_duplicate=False) if one is layer.weight
+    sharing = [
+        one for _, one in model.named_parameters(remove_duplicate=False) if one is layer.weight
     ]
-    if len(names) > 1:
+    if len(sharing) > 1:
         layer.weight = nn.Parameter(layer.weight.detach().clone(), layer.weight.requires_grad)
-        if layer is model.get_output_embeddings():
+        if layer is model.get_output_embeddings():  # type: ignore[no-untyped-call]
             model.config.get_text_config(decoder=True).tie_word_embeddings = False
             model.config.tie_word_embeddings = False
     return layer.weight

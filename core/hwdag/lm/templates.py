@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from hwdag.errors import ModelError
 from hwdag.lm.tokens import Codec
 
-THINKING_OFF = {"enable_thinking": False, "thinking": False, "reasoning": False}
+THINKING_OFF: dict[str, Any] = {"enable_thinking": False, "thinking": False, "reasoning": False}
 """Variables that templates of reasoning models read. Other templates ignore them."""
 
 _MARK = r"[<\[]{}[^\s<>\[\]]*(?:think|thought|reason)[^\s<>\[\]]*[>\]]"
