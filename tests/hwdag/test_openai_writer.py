@@ -194,6 +194,69 @@ def test_a_model_that_says_nothing_gives_an_empty_reply(content):
     assert len(server.requests) == 1
 
 
+def events(*lines):
+    """A stream of these lines after a piece of a reply."""
+    first = 'data: {"choices": [{"index": 0, "delta": {"content": "he"}}]}'
+    return body("\n\n".join([first, *lines]).encode(), Content_Type="text/event-stream")
+
+
+END = 'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "%s"}]}'
+USAGE = '{"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "seen"),
+    [
+        (['event: error\ndata: {"message": "no memory"}', ""], "no memory"),
+        (['data: {"object": "error", "message": "no memory"}', "data: [DONE]", ""], "no memory"),
+        (['data: {"detail": "no memory"}', END % "stop", "data: [DONE]", ""], "no memory"),
+        (['data: {"error": {"message": "no memory"}}', ""], "no memory"),
+        ([END % "error", "data: [DONE]", ""], "error"),
+        (['data: {"choices": null}', END % "stop", ""], "broke off"),
+        ([END % "stop"], "finish_reason"),  # an event without the blank line that ends it
+        (["data: [DONE]", ""], "finish_reason"),
+        ([""], "finish_reason"),
+        (['data: {"choices"', ""], "whole reply"),
+    ],
+)
+def test_a_stream_that_breaks_off_is_no_whole_reply(lines, seen):
+    came = []
+    with (
+        serving(events(*lines)) as server,
+        writing(server) as writer,
+        pytest.raises(WriterFailed, match=seen),
+    ):
+        came.extend(writer.stream("a", max_new_tokens=9))
+    assert came == ["he"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [END % "stop", f'data: {{"choices": [], "usage": {USAGE}}}', "data: [DONE]", ""],
+        [END % "stop", f'data: {{"choices": null, "usage": {USAGE}}}', "data: [DONE]", ""],
+        [f'data: {{"choices": [], "usage": {USAGE}}}', END % "stop", ""],
+        [": a comment", 'data: {"choices": []}', f'data: {{"usage": {USAGE}}}', END % "length", ""],
+        [END % "stop", 'data: {"choices": [{"index": 0}]}', f'data: {{"usage": {USAGE}}}', ""],
+    ],
+)
+def test_a_stream_of_another_form_is_a_whole_reply(lines):
+    with serving(events(*lines)) as server, writing(server) as writer:
+        assert list(writer.stream("a", max_new_tokens=9)) == ["he"]
+    assert writer.usage.tokens == 10
+
+
+def test_a_reply_that_ends_in_an_error_is_no_reply():
+    choice = b'{"message": {"content": "he"}, "finish_reason": "error"}'
+    behaviour = body(b'{"choices": [%s]}' % choice)
+    with (
+        serving(behaviour) as server,
+        writing(server) as writer,
+        pytest.raises(WriterFailed, match="broke off"),
+    ):
+        writer.write(["a"], max_new_tokens=9)
+
+
 def test_requests_run_side_by_side_and_never_more_than_the_limit():
     barrier = threading.Barrier(4)
 

@@ -221,17 +221,16 @@ class OpenAIWriter:
                 async for chunk in stream:
                     found = chunk.model_dump(warnings=False)
                     usage = found.get("usage") or usage  # some servers send it with every piece
-                    match found:
-                        case {"choices": [{"delta": {"content": str() as piece}}, *_]}:
-                            put(without_surrogates(piece)[0])
-                    match found:
-                        case {"choices": [{"finish_reason": str() as reason}, *_]}:
-                            pass
+                    piece, ended = _piece(found)
+                    if piece:
+                        put(piece)
+                    reason = _checked_end(ended, found) or reason
+                tokens = self._counted(usage)
                 if not reason:
                     raise ValueError(
                         "the reply broke off: its stream ended without a finish_reason"
                     )
-                return ReplyEnd(self._counted(usage), reason)
+                return ReplyEnd(tokens, reason)
 
     async def _once_loaded(self, asking: Callable[[], Awaitable[R]]) -> R:
         """Send a request, again and again while the server loads its model, up to `timeout`."""
@@ -319,7 +318,8 @@ class OpenAIWriter:
             reply, usage = without_surrogates(message.get("content") or "")[0], body.get("usage")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             raise ValueError(f"no chat completion: {response.text}") from None
-        return reply, ReplyEnd(self._counted(usage), reason if isinstance(reason, str) else "")
+        tokens = self._counted(usage)
+        return reply, ReplyEnd(tokens, _checked_end(reason, body))
 
     def _counted(self, usage: Any) -> TokenCount | None:
         """Count the tokens that a server reports; return those of prompt and reply if it tells both."""
@@ -355,6 +355,31 @@ class OpenAIWriter:
     def _count(self, usage: Usage) -> None:
         with self._lock:
             self.usage += usage
+
+
+def _piece(chunk: Mapping[str, Any]) -> tuple[str, object]:
+    """Text and finish_reason of an event of a stream. ValueError for an event without choices.
+
+    Servers send an error in the middle of a stream so, and it is the end of the reply.
+    """
+    match chunk:
+        case {"choices": [{"delta": {"content": str() as text}} as choice, *_]}:
+            return without_surrogates(text)[0], choice.get("finish_reason")
+        case {"choices": [{"finish_reason": reason}, *_]}:
+            return "", reason
+        case {"choices": list()} | {"usage": dict()}:
+            return "", None
+    sent = {name: value for name, value in chunk.items() if value is not None}
+    raise ValueError(f"the reply broke off: {json.dumps(sent, ensure_ascii=False, default=str)}")
+
+
+def _checked_end(reason: object, sent: object) -> str:
+    """The finish_reason of a reply, "" if there is none. ValueError for "error"."""
+    if reason == "error":
+        raise ValueError(
+            f"the reply broke off: {json.dumps(sent, ensure_ascii=False, default=str)}"
+        )
+    return reason if isinstance(reason, str) else ""
 
 
 def _believed(tokens: object) -> int:
