@@ -3,10 +3,10 @@
 # Expected: a passage that occurs many times (a footer, a notice) takes many places in its own
 #   results, and does no harm to questions about other passages.
 # Seen: 2,000 distinct vectors have a recall@10 of 1.00 in all three indexes. With 1,000 copies of
-#   one more vector among them it falls to 0.7 or 0.8, although results of
+#   one more vector among them it falls to 0.7 to 0.9, although results of
 #   equal score count as found. Copies are never pruned against each other, so their links lead only
 #   to each other: a search or an insertion that enters the group cannot leave it. A search ten times
-#   as wide (ef 640) does not repair it (0.72 to 0.94). An exact search is unaffected.
+#   as wide (ef 640) does not repair it (0.73 to 0.9). An exact search is unaffected.
 # Costs: a quarter of the answers is silently missing, about passages that have nothing to do with
 #   the copies; raising ef does not help; removing duplicates before indexing does.
 . "$(dirname "$0")/lib/setup.sh" hnswlib==0.8.0 faiss-cpu==1.15.1 voyager==2.2.3 numpy==2.4.6
@@ -15,10 +15,6 @@ import faiss, hnswlib, numpy as np, voyager
 from still import still
 
 DIMENSIONS = 64
-
-
-def unit(a):
-    return (a / np.linalg.norm(a, axis=1, keepdims=True)).astype("float32")
 
 
 def by_hnswlib(base, questions, ef):
@@ -48,8 +44,9 @@ for search in (by_hnswlib, by_faiss, by_voyager):
     for draw in range(3):
         rng = np.random.default_rng(draw)
         mixing = rng.normal(size=(12, DIMENSIONS))
-        near = lambda n: unit(rng.normal(size=(n, 12)) @ mixing + 0.3 * rng.normal(size=(n, 64)))
-        passages, questions, notice = near(2000), near(200), near(1)
+        points = rng.normal(size=(2201, 12)) @ mixing + 0.3 * rng.normal(size=(2201, DIMENSIONS))
+        points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype("float32")
+        passages, questions, notice = points[:2000], points[2000:2200], points[2200:]
         for (copies, ef), found in recalls.items():
             base = rng.permutation(np.vstack([passages, np.repeat(notice, copies, 0)]))
             scores = questions @ base.T
@@ -57,6 +54,6 @@ for search in (by_hnswlib, by_faiss, by_voyager):
             rows = search(base, questions, ef).astype(int)
             found.append((np.take_along_axis(scores, rows, 1) >= tenth).mean())
     seen = {key: round(float(np.mean(values)), 2) for key, values in recalls.items()}
-    still((seen[0, 64] > 0.99, seen[1000, 64] < 0.95, seen[1000, 640] < 0.98), (True,) * 3,
+    still((seen[0, 64] > 0.99, seen[1000, 64] < 0.95, seen[1000, 640] < 0.97), (True,) * 3,
           f"recall by (copies, ef) of {search.__name__[3:]} {seen}")
 PY
