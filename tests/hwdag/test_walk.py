@@ -520,7 +520,7 @@ def test_the_walk_follows_the_heavier_edge():
     found = search(
         diamond(),
         vectors,
-        vectors[0],
+        np.ones(8, np.float32),
         ScriptedLM(),
         SearchConfig(method="garlic", confidence=NEVER),
     )

@@ -451,9 +451,10 @@ _SELECT_HEAD = (
     f"SELECT head_checksum, checksum, {', '.join(HEAD_COLUMNS)} FROM documents WHERE number = ?"
 )
 _SELECT_NODES = f"SELECT {', '.join(NODE_COLUMNS)} FROM nodes WHERE document = ? ORDER BY position"
+_ARRAYS = ", ".join(f"arrays.{name}" for name in ARRAY_COLUMNS)
 # why LEFT JOIN: lost arrays of a document must not look like a deleted document
 _SELECT_ARRAYS = (
-    f"SELECT documents.id, {', '.join(f'arrays.{name}' for name in ARRAY_COLUMNS)} FROM documents "
+    f"SELECT documents.id, {_ARRAYS} FROM documents "
     "LEFT JOIN arrays ON arrays.document = documents.number WHERE documents.number = ?"
 )
 SELECT_NODE_ROW = (  # by number of the document and position of the first node
