@@ -243,7 +243,7 @@ def test_a_model_that_gives_all_logits_pays_for_them():
     inner = model("llama")
     forward = inner.forward
     # a signature without logits_to_keep, as older models have it
-    inner.forward = lambda input_ids, position_ids, use_cache: forward(
+    inner.forward = lambda input_ids, position_ids=None, use_cache=None: forward(
         input_ids, position_ids=position_ids, use_cache=use_cache
     )
     inner.set_attn_implementation("eager")
