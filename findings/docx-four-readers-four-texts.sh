@@ -2,11 +2,11 @@
 # python-docx 1.2.0, mammoth 1.13.0, docx2python 3.7.1, docx2txt 0.9 (2026-11-28)
 # Expected: four readers of Word files agree on the words of a paragraph.
 # Seen: one paragraph with what Word writes every day: a caption's number (w:fldSimple), a no-break
-#   hyphen between years, a filled-in form field (w:sdt), a tracked insertion. Nobody has all of it:
+#   hyphen between years, a filled-in form field (w:sdt), a tracked insertion. No reader keeps all of it:
 #   python-docx drops the number, the form field and the insertion; mammoth the number; docx2python
 #   and docx2txt drop the hyphen, so that 1914-1918 becomes the number 19141918.
 # Costs: "Figure  shows" in place of "Figure 3 shows", figures of a contract's form left empty, years
-#   joined to one number. Only mammoth says so, in `messages`.
+#   joined to one number. Only mammoth reports the loss, in `messages`.
 . "$(dirname "$0")/lib/setup.sh" python-docx==1.2.0 mammoth==1.13.0 docx2python==3.7.1 docx2txt==0.9
 python - <<'PY'
 import docx

@@ -6,8 +6,8 @@
 #   which orders them the other way round. With a score for all of 26 results (quantised or boolean
 #   scores, a reranker that saturates) the same run has RR 0.36 and RR@10 0.5, and by question they
 #   disagree completely: 0.04 and 1.0, or 1.0 and 0.0.
-# Costs: figures of one table that rest on different rankings of one run; whoever names documents by
-#   their date or number can win or lose a comparison by names alone.
+# Costs: figures of one table that rest on different rankings of one run; documents that are
+#   named by date or number can win or lose a comparison by their names alone.
 . "$(dirname "$0")/lib/setup.sh" ir-measures==0.4.3 pytrec-eval-terrier==0.5.11 numpy==2.4.6
 python - <<'PY'
 import ir_measures

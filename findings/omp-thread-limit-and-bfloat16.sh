@@ -2,7 +2,7 @@
 # torch 2.13.0 on x86-64 CPUs (2026-11-28)
 # Expected: OMP_THREAD_LIMIT=1, which OpenMP defines so that no program of a shared machine takes
 #   more threads, makes torch slower.
-# Seen: if torch has been told to use more threads than the limit allows (torch.set_num_threads, or
+# Seen: if torch is set to more threads than the limit allows (torch.set_num_threads, or
 #   any library that sets the threads of OpenMP for all, as numba does when it starts), the product
 #   of two bfloat16 matrices is memory that nothing was written to: the kernel divides the work among
 #   two threads, gets one, and half of the result is never computed. float32 is right.

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # pysubs2 1.8.1, webvtt-py 0.6.0 (2026-11-28)
-# Expected: who says what in a WebVTT transcript is kept, and a NOTE, the format's comment, is not
+# Expected: a WebVTT transcript keeps its speakers, and a NOTE, the format's comment, is not
 #   part of the text.
 # Seen: pysubs2 puts a NOTE at the end of the cue before it, as if it were spoken, and drops the
 #   names of the speakers (`name` is empty). webvtt-py leaves the NOTE out, but `.voice` is the first
 #   speaker of the cue and `.text` has all of them without names, so the second one's "No" is the
 #   first one's. Both leave "R&amp;D" as it is.
-# Costs: minutes that quote the editor's remarks, and answers put into the mouth of who asked.
+# Costs: minutes that quote the editor's remarks, and answers attributed to the person who asked.
 . "$(dirname "$0")/lib/setup.sh" pysubs2==1.8.1 webvtt-py==0.6.0
 cat >a.vtt <<'VTT'
 WEBVTT
