@@ -131,13 +131,13 @@ def measured(row: dict, name: str) -> dict[str, float]:
     """The measures of one reply."""
     said, gold = row["rows"][name], row["gold"]
     text = re.sub(r"\s*\[\d+\]", "", said["text"])
-    told = f" {' '.join(words(text))} "
+    shown = f" {' '.join(words(text))} "
     is_gold = any(a < end and start < b for start, end in said["named"] for a, b in gold)
     return {
         "bare": not words(re.sub(r"[\d\W]", " ", said["reply"])) and said["reply"].strip() != "",
         "empty": not said["reply"].strip(),
         "f1": f1(text, row["answers"]),
-        "holds": any(f" {' '.join(words(one))} " in told for one in row["answers"]),
+        "holds": any(f" {' '.join(words(one))} " in shown for one in row["answers"]),
         "cited": bool(said["named"]),
         "gold": is_gold,
         "words": len(words(text)),

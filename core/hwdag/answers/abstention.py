@@ -16,7 +16,7 @@ from hwdag.text.languages import told_language
 from hwdag.text.words import content_words
 from hwdag.types import Answer, Node, Retrieval
 
-NEAREST = 3  # sentences that are shown where there is no answer
+NEAREST = 3  # sentences that are shown if there is no answer
 LONGEST = 300  # characters of each
 MOST_SAID = 8
 """Content words of a short answer, at most; a stream gives a longer one as it comes, unless it is doubtful."""
@@ -31,7 +31,8 @@ NOT_FOUND = {
     "zh": "文档中似乎没有这个问题的答案。与问题最接近的内容：",
     "ar": "يبدو أن المستندات لا تجيب عن هذا السؤال. الأقرب إلى السؤال:",
 }
-"""What is said where the evidence holds no answer, by language of the question."""
+"""The reply if the evidence does not seem to hold an answer, by language of the question."""
+
 MODEL_REPLIES = {
     "en": "The model's reply:",
     "de": "Antwort des Modells:",
@@ -43,7 +44,7 @@ MODEL_REPLIES = {
     "zh": "模型的回答：",
     "ar": "إجابة النموذج:",
 }
-"""What marks the reply of an answerer after that."""
+"""The mark before an answerer's reply that follows `NOT_FOUND`."""
 
 
 def judged(answer: Answer) -> Answer:
@@ -69,12 +70,12 @@ def judged(answer: Answer) -> Answer:
 
 
 def is_short(text: str) -> bool:
-    """Whether an answer is so short that its confidence alone tells whether it was found."""
+    """Return whether an answer is so short that its confidence alone decides if it was found."""
     return len(content_words(text)) <= MOST_SAID
 
 
 def not_found(retrieval: Retrieval) -> str:
-    """Return what is said where the evidence holds no answer, with the best of what was found."""
+    """Return the reply if the evidence does not hold an answer, with the nearest sentences."""
     said = NOT_FOUND[_language(retrieval)]
     nearest = [bare(step.node)[:LONGEST] for step in retrieval.best(NEAREST)]
     return "\n- ".join([said, *nearest]) if nearest else _refusal(said)
@@ -89,18 +90,18 @@ def before_reply(retrieval: Retrieval) -> str:
 
 
 def _refusal(said: str) -> str:
-    """Return the first sentence of what is said if there is no answer."""
+    """Return the first sentence of a reply of `NOT_FOUND`."""
     return re.split("(?<=[.。])", said)[0]
 
 
 def _language(retrieval: Retrieval) -> str:
     """Return the language of a question if there is a text in it, else English."""
-    told = told_language(retrieval.question)
-    return told if told in NOT_FOUND else "en"
+    language = told_language(retrieval.question)
+    return language if language in NOT_FOUND else "en"
 
 
 def bare(node: Node) -> str:
-    """The text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
+    """Return the text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
     text = node.text.lstrip("# ").removeprefix("- ").removeprefix("* ")
     first, _, rest = text.partition("\n")
     return " ".join(

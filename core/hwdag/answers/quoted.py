@@ -9,11 +9,11 @@ from hwdag.answers.citations import citations, units_of
 from hwdag.search.reading import Evidence
 from hwdag.types import Citation, TokenCount
 
-LEAST_QUOTED, MOST_QUOTED = 4, 12  # sentences, where the reader is too small to sum up
+LEAST_QUOTED, MOST_QUOTED = 4, 12  # sentences
 
 
 class QuotedAnswer:
-    """How the documents begin, word for word, where a reader is too small to sum them up."""
+    """The first sentences of the documents, word for word."""
 
     name: str | None = None
     notes = ("the reader is too small to sum up: these sentences are how the documents begin",)

@@ -155,7 +155,7 @@ class AnswerStream:
                 yield text
 
     def _warned(self) -> Iterator[str]:
-        """The pieces of an answerer, after what the search has to say of the evidence."""
+        """Yield the pieces of an answerer, after a warning if the evidence does not seem to hold an answer."""
         warning = before_reply(self.retrieval)
         for piece in self._said():
             yield warning + piece

@@ -49,8 +49,6 @@ MAX_TOKENS = 128  # of question and sentence together; what is longer is cut fro
 
 WEIGHTS = "scorer.safetensors"
 
-"""Shares of a paragraph from which on it counts as found, and as read."""
-
 
 class Navigator:
     """Embeds questions with each of the first `reads` nodes that a walk reads; threads take turns.
