@@ -1,7 +1,7 @@
 # make demo   the whole method on real prose, with the embedded default models
-# make quick  lint, and the tests that need no model and take no seconds, with few examples of each
-#             property: for the loop of a person who edits; TESTS=tests/hwdag chooses some of them
-# make test   format, lint, types, import rules, tests, the documentation, and the built wheel and
+# make quick  lint and fast tests, no model, with few examples of each property; for the loop of a person
+#             who edits. TESTS=tests/hwdag chooses some of them
+# make test   format, lint, types, import rules, English, tests, the documentation, and the built wheel and
 #             sdist in clean places
 # make docs   the documentation as a site, in build/site
 # make lowest the lowest supported versions, installed beside $(VENV); make newest: the newest, with
@@ -67,6 +67,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/english.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -89,7 +89,7 @@ class HWDAGRetriever:
     async def run_async(
         self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
     ) -> dict[str, list[Document]]:
-        """`run` without blocking the event loop."""
+        """Do the same as `run` without blocking the event loop."""
         wanted, scope = self._asked(top_k, filters)
         try:
             return _documents(await self.index.asearch(query, k=wanted, scope=scope), wanted)

@@ -134,7 +134,7 @@ def _own(model: PreTrainedModel, ids: list[int]) -> Tensor:
 
 
 def _hybrid(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Tensor]]:
-    """A sequence in two chunks."""
+    """Return A sequence in two chunks."""
     cache = new_cache(model.config)
     read = [cached_forward(model, Row(ids[:CUT], cache, CUT))]
     read.append(cached_forward(model, Row(ids[CUT:], cache, LENGTH - CUT)))
@@ -144,7 +144,7 @@ def _hybrid(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Tensor
 def _packed(
     model: PreTrainedModel, ids: list[int], other: list[int]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Two sequences in two chunks, beside slots after the first of one."""
+    """Return two sequences in two chunks, with slots after the first chunk of one."""
     cache, second = new_cache(model.config), new_cache(model.config)
     begun = packed_forward(model, [Row(ids[:CUT], cache, CUT), Row(other[:20], second, 20)])
     ended = packed_forward(
@@ -152,7 +152,7 @@ def _packed(
     )
     read = [torch.cat(chunks) for chunks in zip(begun, ended, strict=True)]
     pairs = [(found, _own(model, row)) for found, row in zip(read, (ids, other), strict=True)]
-    slots = {6: other[:4], 10: other[4:8]}  # what is read after so many tokens
+    slots = {6: other[:4], 10: other[4:8]}  # tokens read after this many
     row = Row(ids[:10] + slots[6] + slots[10], new_cache(model.config), slots=tuple(slots))
     (found,) = packed_forward(model, [row])
     alone = [_own(model, ids[:end] + slot)[-1] for end, slot in slots.items()]
@@ -163,7 +163,7 @@ SPANS = [(0, 10), (10, 25), (25, LENGTH)]
 
 
 def _attentions(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Tensor]]:
-    """How the last token divides its attention among spans, in every layer that eager attention has."""
+    """Return the attention of the last token to spans, in every layer that eager attention has."""
     with capture(model, [SpanRequest([(LENGTH - 1, LENGTH)], SPANS)]) as captured:
         model(torch.tensor([ids]))
     with switched(model, "eager"):

@@ -1,4 +1,4 @@
-"""Hooks of `mkdocs build`: what the site has beside the pages of docs/.
+"""Hooks of `mkdocs build`: additions of the site to the pages of docs/.
 
 README.md is its first page, the API reference is written here (docs/ is also what `hwdag demo`
 reads, so it holds prose only), and files of the repository that a page links to come along.
@@ -54,7 +54,7 @@ def on_files(files: Files, config: Any, **_: object) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Fill in what is made from the code, and let links that leave docs/ lead to copies in the site."""
+    """Fill in tables made from the code, and let links that leave docs/ lead to copies in the site."""
     if page.file.generated_by:
         return markdown
     up = "../" * page.file.src_uri.count("/")
@@ -62,13 +62,13 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
 
 
 def _into_files(link: re.Match[str], up: str) -> str:
-    """A link of a page that lies `up` below docs/."""
+    """Return A link of a page that lies `up` below docs/."""
     outside = f"](../{up}"
     return link[0].replace(outside, f"]({up}files/", 1) if link[0].startswith(outside) else link[0]
 
 
 def _home() -> str:
-    """README.md, as a page in docs/."""
+    """Return README.md, as a page in docs/."""
 
     def moved(link: re.Match[str]) -> str:
         inside = link[1].startswith("docs/")
@@ -78,7 +78,7 @@ def _home() -> str:
 
 
 def _copy(page: Path) -> str:
-    """A page from outside docs/, in `files/`, where links to docs/ lead upwards."""
+    """Return A page from outside docs/, in `files/`, where links to docs/ lead upwards."""
 
     def moved(link: re.Match[str]) -> str:
         target, docs = (page.parent / link[1]).resolve(), ROOT / "docs"
@@ -90,7 +90,7 @@ def _copy(page: Path) -> str:
 
 
 def _outside(page: Path) -> set[str]:
-    """Files outside docs/ that a page links to, relative to the repository."""
+    """Return files outside docs/ that a page links to, relative to the repository."""
     targets = {page.parent / target for target in LINK.findall(page.read_text("utf-8"))}
     files = {target.resolve().relative_to(ROOT) for target in targets if target.is_file()}
     return {file.as_posix() for file in files if file.parts[0] != "docs"}

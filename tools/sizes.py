@@ -1,4 +1,4 @@
-"""What each extra installs beyond plain hwdag: distributions and megabytes, of this environment.
+"""Report how much each extra adds to plain hwdag: distributions and megabytes, of this environment.
 
     python tools/sizes.py
 
@@ -23,7 +23,7 @@ NOT_FOR_USERS = ("dev", "fuzz")
 
 
 def wanted(requirements: Iterable[str], found: set[str] | None = None) -> set[str]:
-    """Names of all distributions that the requirements bring, extras of theirs included."""
+    """Return names of all distributions that the requirements bring, extras of theirs included."""
     found = set() if found is None else found
     for text in requirements:
         requirement = Requirement(text)
@@ -45,7 +45,7 @@ def _applies(requirement: Requirement, extras: Iterable[str]) -> bool:
 
 
 def megabytes(names: Iterable[str]) -> float:
-    """Size of the files of distributions."""
+    """Return the size of the files of distributions."""
     files = (file.locate() for name in names for file in distribution(name).files or ())
     sizes = (Path(str(f)).stat().st_size for f in files if Path(str(f)).is_file())
     return sum(sizes) / 1e6

@@ -28,10 +28,10 @@ def filled(markdown: str) -> str:
 
 
 def option_table(name: str) -> str:
-    """A Markdown table of the fields of a dataclass, with what its docstring says about them.
+    """Return a Markdown table of the fields of a dataclass, with their descriptions in its docstring.
 
     Raises:
-        KeyError: where the docstring says nothing about a field.
+        KeyError: the docstring does not describe a field.
     """
     module, _, attribute = name.rpartition(".")
     config = getattr(import_module(module), attribute)
@@ -54,7 +54,7 @@ def _default(field: Field[Any]) -> str:
 
 
 def command_help() -> str:
-    """The help of every command, as `hwdag COMMAND --help` prints it at 100 columns."""
+    """Return the help of every command, as `hwdag COMMAND --help` prints it at 100 columns."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"
     try:

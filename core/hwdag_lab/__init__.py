@@ -1,1 +1,1 @@
-"""What measures and compares: other papers' methods, baselines, evaluation, studies of heads."""
+"""Measurements and comparisons: other papers' methods, baselines, evaluation, studies of heads."""

@@ -1,7 +1,7 @@
-"""What a model can do as a reader, measured on texts that this program makes: a card in minutes.
+"""Measure a model as a reader on texts that this program makes: a card in minutes.
 
 Short lives of invented people, five sentences each. Does the model write points that condense and copy
-nothing? Does its p_yes tell sentences that hold an answer from as many that do not? Does the attention
+nothing? Does its p_yes separate sentences that hold an answer from as many that do not? Does the attention
 of a paraphrase meet the sentence that it was made of, with all heads or with the best ones?
 """
 
@@ -124,12 +124,12 @@ def lives(seed: int, count: int) -> list[Life]:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was measured.
+    """The measurements of a model.
 
     Attributes:
         points: usable points and written ones.
         condensed: tokens of the texts per token of their points.
-        auc: how well p_yes tells evidence with the answer from evidence without.
+        auc: of p_yes, for evidence with the answer against evidence without.
         confidence: the p_yes that parts them best.
         met: share of paraphrases whose heaviest edge meets their sentence.
         heads: the heads that they were read with; empty for all.
@@ -145,7 +145,7 @@ class Probe:
     seconds: float
 
     def card(self, lm: HuggingFaceLM) -> CardFile:
-        """The card that follows."""
+        """Return the card that follows."""
         usable, written = self.points
         share = usable / max(1, written)
         facts: dict[str, Any] = facts_of(lm.name, lm.engine.weights.config)
@@ -203,7 +203,7 @@ def written_points(lm: HuggingFaceLM, seed: int) -> tuple[tuple[int, int], float
 
 
 def judged(lm: HuggingFaceLM, seed: int) -> tuple[float, float]:
-    """AUC of p_yes after sentences that hold an answer, or as many that do not; the best border."""
+    """Return the AUC of p_yes after sentences that hold an answer, or as many that do not; the best border."""
     chance, values = random.Random(seed), list[tuple[float, bool]]()
     for number in range(QUESTIONS):
         life, *others = lives(seed + 100 + number, 3)
@@ -221,14 +221,14 @@ def judged(lm: HuggingFaceLM, seed: int) -> tuple[float, float]:
 
 
 def area(values: Sequence[tuple[float, bool]]) -> float:
-    """Area under the ROC curve: how often a value with the answer is above one without."""
+    """Return area under the ROC curve: how often a value with the answer is above one without."""
     yes, no = (np.array([v for v, answered in values if answered is a]) for a in (True, False))
     above = (yes[:, None] > no).mean() + (yes[:, None] == no).mean() / 2
     return float(above)
 
 
 def border(values: Sequence[tuple[float, bool]]) -> float:
-    """The value above which most is right: the middle between two neighbours."""
+    """Return the value above which most is right: the middle between two neighbours."""
     found = sorted(v for v, _ in values)
     middles = [(a + b) / 2 for a, b in pairwise(found)]
     right = [sum((v > middle) is answered for v, answered in values) for middle in middles]
@@ -236,7 +236,7 @@ def border(values: Sequence[tuple[float, bool]]) -> float:
 
 
 def attended(lm: HuggingFaceLM, heads: Heads, seed: int) -> float:
-    """How often the sentence that a paraphrase attends to most is the one that it was made of."""
+    """Return how often the sentence that a paraphrase attends to most is its origin."""
     hits = list[bool]()
     for number in range(TEXTS):
         people = lives(seed + 200 + number, LIVES_PER_TEXT // 2)
@@ -257,7 +257,7 @@ def attended(lm: HuggingFaceLM, heads: Heads, seed: int) -> float:
 
 
 def best_heads(lm: HuggingFaceLM, seed: int) -> HeadList:
-    """The heads whose attention to questions ranks sentences with the answer first."""
+    """Return the heads whose attention to questions ranks sentences with the answer first."""
     examples = []
     for number in range(QUESTIONS):
         people = lives(seed + 300 + number, 3)
@@ -269,6 +269,6 @@ def best_heads(lm: HuggingFaceLM, seed: int) -> HeadList:
 
 
 def known_card(lm: HuggingFaceLM, measured: Probe) -> CardFile:
-    """The card of a probe, asked in the turns of the card that the model had."""
+    """Return the card of a probe, asked in the turns of the card that the model had."""
     turns = 2 if lm.card.prompts.second_turn else 1
     return replace(measured.card(lm), turns=turns)

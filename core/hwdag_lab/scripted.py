@@ -48,25 +48,25 @@ _SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*")
 
 
 def tokens_of(text: str) -> list[str]:
-    """The tokens of a text, in order; at least one unless it is blank."""
+    """Return the tokens of a text, in order; at least one unless it is blank."""
     return TOKEN.findall(text)
 
 
 @lru_cache(maxsize=10_000)
 def content_words(text: str) -> frozenset[str]:
-    """Lower-cased words without stopwords and punctuation."""
+    """Return lower-cased words without stopwords and punctuation."""
     words = {token.lower() for token in tokens_of(text) if token[0].isalnum()}
     return frozenset(words - STOPWORDS)
 
 
 def attention_between(query: str, key: str) -> float:
-    """Attention as in the module docstring; positive and finite."""
+    """Return attention as in the module docstring; positive and finite."""
     shared = content_words(query) & content_words(key)
     return (EPSILON + len(shared)) / max(1, len(tokens_of(key)))
 
 
 def logprobs_after(before: str, text: str) -> Floats:
-    """Log-probabilities of the tokens of `text` as in the module docstring, (tokens,)."""
+    """Return log-probabilities of the tokens of `text` as in the module docstring, (tokens,)."""
     seen, found = {token.lower() for token in tokens_of(before)}, list[float]()
     for token in tokens_of(text):
         found.append(-math.log(2 if token.lower() in seen else 2 + len(token)))
@@ -75,7 +75,7 @@ def logprobs_after(before: str, text: str) -> Floats:
 
 
 def pieces_of(text: str) -> Iterator[str]:
-    """The tokens of a text with the white space before each."""
+    """Yield the tokens of a text with the white space before each."""
     end = 0
     for match in TOKEN.finditer(text):
         yield text[end : match.end()]
@@ -83,12 +83,12 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a text, stripped."""
+    """Return the sentences of a text, stripped."""
     return [sentence for match in _SENTENCE.findall(text) if (sentence := match.strip())]
 
 
 def cut(text: str, max_tokens: int) -> str:
-    """The first `max_tokens` tokens of a text."""
+    """Return the first `max_tokens` tokens of a text."""
     ends = [match.end() for match in islice(TOKEN.finditer(text), max_tokens + 1)]
     return text if len(ends) <= max_tokens else text[: ends[max_tokens - 1]]
 
@@ -157,15 +157,15 @@ class ScriptedLM:
         return self._usage
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Number of `tokens_of` each text."""
+        """Return the number of `tokens_of` each text."""
         return [len(tokens_of(text)) for text in texts]
 
     def count_lines(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text and its bullet."""
+        """Return the number of tokens of each text and its bullet."""
         return [BULLET_TOKENS + count for count in self.count_tokens(texts)]
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """`reply` to every prompt, cut after `max_new_tokens` tokens."""
+        """Return `reply` of every prompt, cut after `max_new_tokens` tokens."""
         replies = [cut(self._reply(prompt), max_new_tokens) for prompt in prompts]
         with self._lock:
             self.writes += len(prompts)
@@ -173,7 +173,7 @@ class ScriptedLM:
         return replies
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Lexical attention of every point to every unit; `heads` changes nothing.
+        """Return lexical attention of every point to every unit; `heads` changes nothing.
 
         Raises:
             ContextTooSmall: a window with its prompt and points is longer than the context.
@@ -187,7 +187,7 @@ class ScriptedLM:
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
     ) -> ScriptedSession:
-        """A fresh session, also kept in `sessions`; `heads` changes nothing."""
+        """Return a fresh session, also kept in `sessions`; `heads` changes nothing."""
         session = ScriptedSession(self, question, prompts=prompts, max_new_tokens=max_new_tokens)
         with self._lock:
             self.sessions.append(session)
@@ -217,7 +217,7 @@ class ScriptedSession:
     the answer are counted once each.
 
     Attributes:
-        question: what was asked.
+        question: the question.
         texts: the nodes appended so far, in order.
         enough: the verdict that `decode` was given; None before.
     """
@@ -256,7 +256,7 @@ class ScriptedSession:
         return self._room
 
     def cost(self, text: str) -> int:
-        """Tokens of the text and its bullet."""
+        """Return tokens of the text and its bullet."""
         return self._lm.count_lines([text])[0]
 
     def read(self, texts: Sequence[str]) -> Reading:
@@ -321,7 +321,7 @@ class ScriptedSession:
         return ScriptedDecoding(self, cut(self._nearest(), max_new_tokens), keys)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
-        """Mean of `logprobs_after` the question and all nodes, (texts,).
+        """Return the mean of `logprobs_after` the question and all nodes, (texts,).
 
         The letter of an option that `ask` lists is as likely as the option. `enough` changes nothing.
         Raises `InputError` for a text without tokens.
@@ -336,11 +336,11 @@ class ScriptedSession:
         return np.array([self.likelihood(listed.get(text, text)) for text in texts], np.float64)
 
     def likelihood(self, text: str) -> float:
-        """Mean of `logprobs_after` the question and all nodes."""
+        """Return the mean of `logprobs_after` the question and all nodes."""
         return float(logprobs_after("\n".join([self.question, *self.texts]), text).mean())
 
     def _nearest(self) -> str:
-        """The sentence read that shares most content words with the question."""
+        """Return the sentence read that shares most content words with the question."""
         sentences = [sentence for text in self.texts for sentence in sentences_of(text)]
         asked = content_words(self.question)
         return max(sentences, key=lambda s: len(content_words(s) & asked), default="")
@@ -365,7 +365,7 @@ class ScriptedDecoding:
 
     @property
     def text(self) -> str:
-        """What was decoded so far."""
+        """Return the text decoded so far."""
         return self._shown.strip()
 
     @property
@@ -416,9 +416,9 @@ TOLD_TOGETHER = 6
 
 
 def _information(prompt: str, template: str) -> list[str]:
-    """The lines of the information in a prompt."""
+    """Return the lines of the information in a prompt."""
     head, tail = template.split("{information}")
-    closing = tail.partition("{")[0]  # what follows depends on the language
+    closing = tail.partition("{")[0]  # the text after it depends on the language
     return prompt.removeprefix(head).partition(closing)[0].splitlines()
 
 

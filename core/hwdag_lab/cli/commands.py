@@ -224,7 +224,7 @@ def _add_show(actions: Commands) -> None:
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
-    """Options for the model to inspect."""
+    """Add the options for the model to inspect."""
     command.add_argument(
         "--model",
         metavar="NAME",
@@ -235,7 +235,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 
 
 def _add_choice(command: argparse.ArgumentParser, limit: int | None) -> None:
-    """Options for the choice of questions."""
+    """Add the options for the choice of questions."""
     command.add_argument(
         "--limit",
         type=_limit,

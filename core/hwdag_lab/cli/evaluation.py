@@ -95,7 +95,7 @@ def _line(one: Comparison) -> tuple[str, ...]:
 
 
 def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with aligned columns."""
+    """Return lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

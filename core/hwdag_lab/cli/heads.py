@@ -61,7 +61,7 @@ def show(options: argparse.Namespace) -> int:
 def _short(
     lm: HuggingFaceLM, examples: list[Example], options: argparse.Namespace
 ) -> list[Example]:
-    """The examples that are not too long; reports the others."""
+    """Return the examples that are not too long; reports the others."""
     context = lm.context_tokens
     room = context if options.max_tokens is None else min(options.max_tokens, context)
     kept = [

@@ -48,14 +48,14 @@ def ask(
         else:
             filled = _searched(result, record, question, retriever, config)
     except OutOfMemory:
-        raise  # it tells about the machine, not the system
+        raise  # the machine is at fault, not the system
     except HWDAGError as error:
         filled = failed_result(result, record, question, error)
     return replace(filled, peak_memory_mb=peaks_mb())
 
 
 def failed_result(result: Result, record: Record, question: Question, error: HWDAGError) -> Result:
-    """The result of a question that could not be asked: every score is 0."""
+    """Return the result of a question that could not be asked: every score is 0."""
     names = retrieval_scores((), record, question).keys() | set(_metrics(result, question))
     if not result.answered:
         names |= passage_recall((), record, question).keys()
@@ -73,7 +73,7 @@ def check_metrics() -> None:
 
 
 def _metrics(result: Result, question: Question) -> Sequence[str]:
-    """The metrics of an answer."""
+    """Return the metrics of an answer."""
     if not result.answered:
         return ()
     return [ACCURACY] if question.options else list(TEXT_METRICS)

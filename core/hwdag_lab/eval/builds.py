@@ -82,13 +82,13 @@ class Builder:
         return made
 
     def _made(self, system: ComparedSystem, record: Record) -> Retriever | HWDAGError:
-        """The built retriever or its error, kept so that no build fails once per question."""
+        """Return the built retriever or its error, kept so that no build fails once per question."""
         try:
             if system.graph is None:
                 return self._plain(system, record)
             return self._graph(system, system.graph, record)
         except OutOfMemory:
-            raise  # it tells about the machine, not the system
+            raise  # the machine is at fault, not the system
         except HWDAGError as error:
             return error
 

@@ -43,7 +43,7 @@ class Comparison:
 def compare(
     folders: Sequence[Path], *, systems: Sequence[str] = (), metrics: Sequence[str] = ()
 ) -> list[Comparison]:
-    """Paired differences over the questions of both sides, per data set and budget.
+    """Return paired differences over the questions of both sides, per data set and budget.
 
     Args:
         folders: one or two folders of runs.

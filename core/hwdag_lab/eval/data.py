@@ -33,7 +33,7 @@ K = TypeVar("K")
 def read_records(
     path: Path, *, malformed: Malformed = "error", on_skip: OnSkip | None = None
 ) -> Iterator[Record]:
-    """The records of a JSONL file, read line by line; blank lines are skipped.
+    """Return the records of a JSONL file, read line by line; blank lines are skipped.
 
     With `malformed="skip"` a malformed record is left out, and `on_skip` gets the message of its
     error.
@@ -51,7 +51,7 @@ def read_records(
 def records_of(
     paths: Iterable[Path], *, malformed: Malformed = "error", on_skip: OnSkip | None = None
 ) -> list[Record]:
-    """The records of several files; a folder stands for the `*.jsonl` files in it, sorted.
+    """Return the records of several files; a folder stands for the `*.jsonl` files in it, sorted.
 
     Raises:
         DataError: as in `read_records`, with ids unique over all files; or a folder holds no such
@@ -119,12 +119,12 @@ PASSAGE_GAP = "\n\n"
 
 
 def _passage(record: Record, paragraph: Paragraph) -> tuple[str, str]:
-    """The identity of a paragraph."""
+    """Return the identity of a paragraph."""
     return paragraph.title, record.text[paragraph.span.start : paragraph.span.end]
 
 
 def _moved(record: Record, place: Callable[[Paragraph], Paragraph]) -> Iterator[Question]:
-    """The questions of a record with gold paragraphs, moved to a text with these elsewhere."""
+    """Yield the questions of a record with gold paragraphs, moved to a text with these elsewhere."""
     at = {p.span: place(p).span for p in record.paragraphs}
 
     def moved(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -146,7 +146,7 @@ def _moved(record: Record, place: Callable[[Paragraph], Paragraph]) -> Iterator[
 
 
 def unique(parse: Callable[[Any], Record]) -> Callable[[Any], Record]:
-    """`parse` that also refuses a document id or question id that its data set already had."""
+    """Wrap `parse` to refuse a document id or question id that its data set already had."""
     seen: set[tuple[str, str, str]] = set()
 
     def parse_unique(item: Any) -> Record:
@@ -170,12 +170,12 @@ PER_DOCUMENT = 10  # questions that `sample` takes of a document before the next
 
 
 def by_dataset(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Records by data set, both in order of appearance."""
+    """Return records by data set, both in order of appearance."""
     return grouped(records, lambda record: record.dataset)
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Items by key, in order of appearance."""
+    """Return items by key, in order of appearance."""
     groups: dict[K, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -228,5 +228,5 @@ def _chosen(
 
 
 def _draw(name: str, seed: int) -> tuple[bytes, str]:
-    """A random key, the same in every process; the name breaks ties."""
+    """Return a random key, the same in every process; the name breaks ties."""
     return blake2b(f"{seed}\0{name}".encode(), digest_size=8).digest(), name

@@ -28,7 +28,7 @@ class OtherEdges(CachedReader):
         self._edges = edges
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Changed attention of points to their windows."""
+        """Return changed attention of points to their windows."""
         replays = super().replay(requests, heads=heads)
         return [self._changed(q, r) for q, r in zip(requests, replays, strict=True)]
 
@@ -40,7 +40,7 @@ class OtherEdges(CachedReader):
 
 
 def copies(request: ReplayRequest) -> Mask:
-    """Segments that repeat the point, (points, segments); edges leave them out."""
+    """Return segments that repeat the point, (points, segments); edges leave them out."""
     return np.array(
         [[point in one or one in point for one in request.segments] for point in request.points]
     )

@@ -53,10 +53,10 @@ RANKED_METRICS = tuple(f"recall_at_{k}" for k in RANKS)
 
 
 def retrieval_scores(nodes: Iterable[Node], record: Record, question: Question) -> dict[str, float]:
-    """`evidence_scores` of the text read in these nodes of a record, and `written_half`.
+    """Return `evidence_scores` of the text read in these nodes of a record, and `written_half`.
 
     `written_half` is `paragraph_half` of the sources of written nodes. Nobody read those sources,
-    so it is no evidence; it says how much of the evidence the written text could be about.
+    so it is no evidence, but a bound on how much of it the written text could be about.
     """
     nodes = list(nodes)
     scores = evidence_scores(read_spans(nodes, record), question)
@@ -67,12 +67,12 @@ def retrieval_scores(nodes: Iterable[Node], record: Record, question: Question) 
 
 
 def read_spans(nodes: Iterable[Node], record: Record) -> list[Span]:
-    """The spans of a record that the nodes hold verbatim."""
+    """Return the spans of a record that the nodes hold verbatim."""
     return [span for n in nodes if n.origin in VERBATIM for span in record.spans(n)]
 
 
 def passage_recall(nodes: Iterable[Node], record: Record, question: Question) -> dict[str, float]:
-    """`recall_at_k`: share of the gold paragraphs among the first k that a ranking of nodes meets.
+    """Return `recall_at_k`, the share of the gold paragraphs among the first k that a ranking of nodes meets.
 
     A node counts for the paragraph in which it starts; a node that holds several, for each in turn.
     With `evidence_sets` it is the best over the sets. Empty without paragraphs, or without gold
@@ -89,7 +89,7 @@ def passage_recall(nodes: Iterable[Node], record: Record, question: Question) ->
 
 
 def _paragraphs(spans: Iterable[Span], record: Record) -> Iterator[Span]:
-    """The paragraphs that spans overlap, span by span."""
+    """Yield the paragraphs that spans overlap, span by span."""
     ordered = record.ordered
     for span in spans:
         at = max(0, bisect_right(ordered, span.start, key=lambda p: p.start) - 1)
@@ -100,7 +100,7 @@ def _paragraphs(spans: Iterable[Span], record: Record) -> Iterator[Span]:
 
 
 def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, float]:
-    """Evidence recall, precision and all-evidence-found of returned spans, each in [0, 1].
+    """Return evidence recall, precision and all-evidence-found of returned spans, each in [0, 1].
 
     `paragraph_touched`, `paragraph_half`: share of the gold paragraphs with at least `TOUCHED` or
     `HALF` of their characters in the union of `spans`. `all_touched`, `all_half`: 1 if that holds
@@ -124,7 +124,7 @@ def evidence_scores(spans: Iterable[Span], question: Question) -> dict[str, floa
 
 @dataclass(frozen=True, slots=True)
 class _Cover:
-    """A union of spans that tells how many of its characters a range holds."""
+    """A union of spans that counts how many of its characters a range holds."""
 
     starts: list[int]
     ends: list[int]
@@ -137,11 +137,11 @@ class _Cover:
         return cls([s.start for s in union], [s.end for s in union], list(lengths))
 
     def inside(self, span: Span) -> int:
-        """Characters of `span` that are covered."""
+        """Return characters of `span` that are covered."""
         return self._below(span.end) - self._below(span.start)
 
     def _below(self, position: int) -> int:
-        """Covered characters before `position`."""
+        """Return covered characters before `position`."""
         last = bisect_right(self.starts, position) - 1
         held = 0 if last < 0 else min(position, self.ends[last]) - self.starts[last]
         return self.before[max(0, last)] + held

@@ -18,7 +18,7 @@ from hwdag.errors import InputError
 from hwdag.text.characters import without_surrogates
 
 Malformed = Literal["error", "skip"]
-"""What to do with a malformed record: raise, or leave it out and report it."""
+"""The reaction to a malformed record: raise, or leave it out and report it."""
 
 OnSkip = Callable[[str], None]
 """Called with the message of a record that was left out."""
@@ -105,7 +105,7 @@ def checked(
 
 
 def lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Non-blank lines with their places, without loading the whole file.
+    """Yield non-blank lines with their places, without loading the whole file.
 
     Raises:
         DataError: the file cannot be opened.
@@ -120,12 +120,12 @@ def lines(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
-    """The `DataError` of a file that cannot be read."""
+    """Return the `DataError` of a file that cannot be read."""
     return DataError(f"{path}: cannot be read ({error.strerror or error}); give an existing file")
 
 
 def json_file(path: Path) -> Any:
-    """The JSON value in a file, read as a whole.
+    """Return the JSON value in a file, read as a whole.
 
     Raises:
         DataError: the file cannot be opened, or is not UTF-8, or not JSON.
@@ -139,7 +139,7 @@ def json_file(path: Path) -> Any:
 
 
 def decoded(data: bytes) -> Any:
-    """The JSON value in UTF-8 bytes. Raises `MalformedRecord`."""
+    """Return the JSON value in UTF-8 bytes. Raises `MalformedRecord`."""
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

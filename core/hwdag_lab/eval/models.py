@@ -45,7 +45,7 @@ def open_calls(path: Path) -> Iterator[CallCache]:
 class CachedWriter:
     """A Writer that never repeats a finished call, not even in another process.
 
-    Remembered calls still count as cost: `usage` is what all calls would have cost without the
+    Remembered calls still count as cost: `usage` is the cost of all calls without the
     cache, so two systems that ask the same are charged the same.
     """
 
@@ -70,7 +70,7 @@ class CachedWriter:
         return spent(self._writer) + self._saved
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt, in order; only new prompts reach the writer, in one batch.
+        """Return one reply per prompt, in order; only new prompts reach the writer, in one batch.
 
         Raises:
             WriterFailed: the writer did not return one reply per prompt.
@@ -129,7 +129,7 @@ class CachedWriter:
 
 
 def _of_the_model(name: str) -> Any:
-    """A property or a method of the model behind."""
+    """Return a property or a method of the wrapped model."""
     return property(lambda self: getattr(self._model, name))
 
 
@@ -157,16 +157,16 @@ class CachedReader(CachedWriter):
     session = _of_the_model("session")
 
     def scoring(self) -> TextScoring:
-        """Log-probabilities of texts; raises `ReaderRequired` if the model has none."""
+        """Return log-probabilities of texts; raises `ReaderRequired` if the model has none."""
         return scoring_of(self._model)
 
     def columns(self, heads: ColumnHeads, *, memory_bytes: int) -> ModelColumns:
-        """Column means of attention; raises `ReaderRequired` if the model has none."""
+        """Return the column means of attention; raises `ReaderRequired` if the model has none."""
         return column_reader(self._model, heads, memory_bytes=memory_bytes)
 
 
 def spent(model: object) -> Usage:
-    """Cost of a model so far; zero if it does not count."""
+    """Return the cost of a model so far; zero if it does not count."""
     counts = isinstance(model, Reader | CachedWriter)
     return model.usage if counts else Usage()  # type: ignore[attr-defined]
 
@@ -195,7 +195,7 @@ class RunModels:
     heads: str = ""
 
     def remembering(self, calls: CallCache) -> RunModels:
-        """The same models, remembering their writing in `calls`."""
+        """Return the same models, remembering their writing in `calls`."""
         reader = CachedReader(self.reader, calls) if isinstance(self.reader, Writer) else None
         writer: Writer | None = self.writer
         if isinstance(writer, Reader):

@@ -19,7 +19,7 @@ def reset_peaks() -> None:
 
 
 def peaks_mb() -> dict[str, float]:
-    """Peak megabytes (2^20 bytes) since the last `reset_peaks`: "ram" and, if in use, "cuda".
+    """Return the peak megabytes (2^20 bytes) since the last `reset_peaks`: "ram" and, if in use, "cuda".
 
     "ram" is resident memory, known on Linux only; "cuda" is allocated memory.
     """
@@ -34,6 +34,6 @@ def peaks_mb() -> dict[str, float]:
 
 
 def _cuda_in_use() -> ModuleType | None:
-    """`torch.cuda` if it is in use; does not import torch."""
+    """Return `torch.cuda` if it is in use; does not import torch."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None

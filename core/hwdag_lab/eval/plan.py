@@ -1,4 +1,4 @@
-"""What an evaluation runs."""
+"""The plan of an evaluation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hwdag.options import CheckedOptions, at_least
 
 @dataclass(frozen=True, slots=True)
 class Plan(CheckedOptions):
-    """What an evaluation runs.
+    """The plan of an evaluation.
 
     Attributes:
         systems: names of rows; see `hwdag_lab.eval.systems`.

@@ -45,7 +45,7 @@ class Journal:
 
 
 def read_lines(path: Path, kind: Any) -> list[Any]:
-    """All complete lines as objects of the dataclass `kind`; none if there is no such file.
+    """Return all complete lines as objects of the dataclass `kind`; none if there is no such file.
 
     Raises:
         InputError: a complete line is malformed; the message names file and line.
@@ -142,7 +142,7 @@ class Result:
 class Build:
     """The cost of preparing one document."""
 
-    build: str  # what was built; several systems may share it
+    build: str  # the name of the build, which several systems may share
     dataset: str  # name of the data set
     document: str  # id within it
     words: int  # words of the document
@@ -162,10 +162,10 @@ class Build:
 
 
 def read_results(folder: Path) -> dict[Key, Result]:
-    """All results of a run by key, in order of first lines; errors as in `read_lines`."""
+    """Return all results of a run by key, in order of first lines; errors as in `read_lines`."""
     return {result.key: result for result in read_lines(folder / RECORDS, Result)}
 
 
 def read_builds(folder: Path) -> dict[tuple[str, str, str], Build]:
-    """All builds of a run by key; errors as in `read_lines`."""
+    """Return all builds of a run by key; errors as in `read_lines`."""
     return {build.key: build for build in read_lines(folder / BUILDS, Build)}

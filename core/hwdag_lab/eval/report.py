@@ -78,7 +78,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _losses(summaries: Sequence[DatasetSummary]) -> Iterator[str]:
-    """The section on where HWDAG is behind the best baseline."""
+    """Yield the section on data sets where HWDAG loses to the best baseline."""
     gains = [(one.dataset, gain) for one in summaries for gain in one.gains]
     if not gains:
         return
@@ -119,7 +119,7 @@ def _dataset(one: DatasetSummary) -> Iterator[str]:
 
 
 def _scores(one: DatasetSummary, metric: str) -> Iterator[str]:
-    """Systems by budgets, with the best of each budget in bold."""
+    """Yield systems by budgets, with the best of each budget in bold."""
     columns: dict[int | None, list[float]] = {budget: [] for budget in one.budgets}
     for row in one.rows:
         if metric in row.scores:
@@ -230,7 +230,7 @@ def _peaks(row: SystemRow | BuildRow) -> str:
 
 
 def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A Markdown table; numeric columns are aligned right."""
+    """Yield a Markdown table; numeric columns are aligned right."""
     lines = list(lines)
     rules = [":---" if any(map(_is_word, cells)) else "---:" for cells in zip(*lines, strict=True)]
     yield f"| {' | '.join(header)} |"

@@ -44,7 +44,7 @@ USED_UP = 0.98  # mean share of a budget that a walk reads if it does not stop b
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """What a run did: earlier results, new results, and errors among the new ones."""
+    """Counts of a run: earlier results, new results, and errors among the new ones."""
 
     kept: int
     added: int
@@ -132,7 +132,7 @@ def run(
 def matched_budgets(
     results: Iterable[Result], system: str, budgets: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Mean node tokens that a system read at each of the budgets, rounded, by data set.
+    """Return the mean node tokens that a system read at each of the budgets, rounded, by data set.
 
     Budgets that it used up are left out: there its own stop changed nothing.
     """
@@ -173,7 +173,7 @@ class _Work:
         return RunCounts(len(tasks) - len(left), len(left), errors)
 
     def _is_done(self, result: Result | None, task: _Task) -> bool:
-        """Whether a result has all that the task asks for."""
+        """Return whether a result has all that the task asks for."""
         if result is None or (self.plan.retry_errors and result.error is not None):
             return False
         return result.answered or not task.blank.answered
@@ -195,7 +195,7 @@ class _Work:
 
 
 def _recorder(folder: Path, stack: ExitStack) -> Callable[[Build], None]:
-    """Records each build once; a new process may build known ones again."""
+    """Return records each build once; a new process may build known ones again."""
     journal, known = stack.enter_context(Journal(folder / BUILDS)), set(read_builds(folder))
 
     def record(build: Build) -> None:
@@ -212,7 +212,7 @@ def _tasks(
     plan: Plan,
     budgets: Mapping[str, Sequence[int]],
 ) -> Iterator[_Task]:
-    """The tasks of some systems, in working order; budgets are by data set."""
+    """Yield the tasks of some systems, in working order; budgets are by data set."""
     for record in records:
         for system in chosen:
             for question in record.questions:

@@ -95,16 +95,16 @@ class Record:
         return {p.id: p.span.start for p in self.paragraphs} if self.pool else {}
 
     def spans(self, node: Node) -> list[Span]:
-        """The sources of a node of these documents as spans of the text."""
+        """Return the sources of a node of these documents as spans of the text."""
         # why: some methods get a pool as one document
         start = self._starts.get(node.document_id, 0)
         return [Span(start + span.start, start + span.end) for span in node.sources]
 
     def to_json(self) -> dict[str, Any]:
-        """The record in the schema of this module; `parse_record` is the inverse.
+        """Return the record in the schema of this module; `parse_record` is the inverse.
 
         Raises:
-            InputError: there are paragraphs, and some evidence is none of them.
+            InputError: there are paragraphs, and some evidence is not among them.
         """
         paragraphs = [
             {"id": p.id, "title": p.title, "text": self._slice(p.span)} for p in self.paragraphs
@@ -138,7 +138,7 @@ class Record:
         ids = {p.span: p.id for p in self.paragraphs}
         if ids and not ids.keys() >= set(spans):
             raise InputError(
-                f"record {self.id!r} has evidence that is none of its paragraphs; give the spans "
+                f"record {self.id!r} has evidence that is not among its paragraphs; give the spans "
                 "of paragraphs, or a record without paragraphs"
             )
         return [ids[span] if ids else self._slice(span) for span in spans]
@@ -197,7 +197,7 @@ def parse_record(value: Any) -> Record:
     spans = {p.id: p.span for p in paragraphs}
 
     def found(names: list[str]) -> tuple[Span, ...]:
-        """Evidence, given by id or quote, as spans, ascending and distinct."""
+        """Return evidence, given by id or quote, as spans, ascending and distinct."""
         if not paragraphs:
             places = {_present(next(_occurrences(row.text, n), None), n) for n in names}
             return tuple(sorted(places))
@@ -244,7 +244,7 @@ def _present(span: Span | None, piece: str) -> Span:
 
 
 def paragraph_spans(text: str, pieces: Iterable[str]) -> list[Span | None]:
-    """The span of every paragraph; None if it does not occur verbatim.
+    """Return the span of every paragraph; None if it does not occur verbatim.
 
     Each is searched from the end of the previous one, preferring whole lines (so a short paragraph
     is not found in a heading), then from the start. No occurrence is used twice while there is
@@ -264,7 +264,7 @@ def paragraph_spans(text: str, pieces: Iterable[str]) -> list[Span | None]:
 
 
 def sentence_spans(text: str, sentences: Iterable[str], within: Sequence[Span]) -> list[Span]:
-    """Places of sentences within the `within` spans, ascending and distinct.
+    """Return places of sentences within the `within` spans, ascending and distinct.
 
     Each is searched verbatim, then with any white space; sentences not found are left out. A
     sentence named twice is searched in two places.
@@ -277,7 +277,7 @@ def sentence_spans(text: str, sentences: Iterable[str], within: Sequence[Span]) 
 
 
 def _free(text: str, piece: str, start: int, used: set[Span]) -> Span | None:
-    """The first unused occurrence of whole lines, or else the first unused one."""
+    """Return the first unused occurrence of whole lines, or else the first unused one."""
     first = None
     for span in _occurrences(text, piece, start):
         if span not in used and _is_line(text, span):
@@ -292,14 +292,14 @@ def _is_line(text: str, span: Span) -> bool:
 
 
 def _occurrences(text: str, piece: str, start: int = 0) -> Iterator[Span]:
-    """Occurrences from `start` on; they may overlap."""
+    """Yield occurrences from `start` on; they may overlap."""
     while (start := text.find(piece, start)) >= 0:
         yield Span(start, start + len(piece))
         start += 1
 
 
 def _inside(text: str, sentence: str, within: Sequence[Span]) -> Iterator[Span]:
-    """The first verbatim occurrence in every span, then the first with any white space."""
+    """Yield the first verbatim occurrence in every span, then the first with any white space."""
     for outer in within:
         start = text.find(sentence, outer.start, outer.end)
         if start >= 0:

@@ -51,7 +51,7 @@ def check_settings(
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """The settings of a run.
+    """Return the settings of a run.
 
     Raises:
         InputError: the folder has none, or they cannot be read.
@@ -66,7 +66,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def machine() -> dict[str, str]:
-    """The machine: processor, cores, accelerator, versions."""
+    """Return the machine: processor, cores, accelerator, versions."""
     import torch
 
     found = {
@@ -85,7 +85,7 @@ def machine() -> dict[str, str]:
 def _settings(
     plan: Plan, models: RunModels, records: Iterable[Record], command: str
 ) -> dict[str, Any]:
-    """The value after JSON, to compare with a file."""
+    """Return the value after JSON, to compare with a file."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     found = {
         "hwdag": __version__,
@@ -112,7 +112,7 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str
 
 
 def _changes(where: str, before: Any, now: Any) -> Iterator[str]:
-    """The differences of two settings."""
+    """Yield the differences of two settings."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
             yield from _changes(f"{where}.{key}", before.get(key), now.get(key))
@@ -135,7 +135,7 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _digest(records: Iterable[Record]) -> str:
-    """A hash of all records of a data set, in any order."""
+    """Return a hash of all records of a data set, in any order."""
     hashes = sorted(hashlib.sha256(repr(record).encode()).digest() for record in records)
     return hashlib.sha256(b"".join(hashes)).hexdigest()[:16]
 

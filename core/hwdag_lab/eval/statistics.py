@@ -77,7 +77,7 @@ def bootstrap(
     seed: int = 0,
     samples: int = 2000,
 ) -> Interval:
-    """Mean of `values` with a percentile bootstrap interval; deterministic for a seed.
+    """Return the mean of `values` with a percentile bootstrap interval; deterministic for a seed.
 
     With `groups`, one label per value, whole groups are drawn with all their values (the mean stays
     the mean over values). The module docstring says when to use it.
@@ -99,7 +99,7 @@ def paired_bootstrap(
     seed: int = 0,
     samples: int = 10_000,
 ) -> Difference:
-    """Whether a - b differs from zero, where a[i] and b[i] are scores of the same question.
+    """Return whether a - b differs from zero, where a[i] and b[i] are scores of the same question.
 
     The p-value inverts the percentile interval: twice the smaller share of resampled differences on
     either side of zero, zero itself on both, each count plus one so that p is never 0. So it is
@@ -133,7 +133,7 @@ def _finite(values: Sequence[float]) -> Floats:
 def _resampled(
     values: Floats, groups: Sequence[Hashable] | None, seed: int, samples: int
 ) -> Floats:
-    """Means of resampled groups, (samples,); empty with one group only."""
+    """Return means of resampled groups, (samples,); empty with one group only."""
     whole("samples", samples, 1)
     labels = _labels(groups, len(values))
     sums, sizes = np.bincount(labels, values), np.bincount(labels)

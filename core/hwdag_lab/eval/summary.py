@@ -140,19 +140,19 @@ class DatasetSummary:
         return sorted(found, key=lambda b: math.inf if b is None else b)
 
     def row(self, system: str, budget: int | None) -> SystemRow | None:
-        """The row of a system at a budget."""
+        """Return the row of a system at a budget."""
         return next((r for r in self.rows if (r.system, r.budget) == (system, budget)), None)
 
 
 def headlines(metrics: Collection[str]) -> list[str]:
-    """The first metric of answers and the first of evidence among these, if there are any."""
+    """Return the first metric of answers and the first of evidence among these, if there are any."""
     groups = (("accuracy", "f1"), ("sentence_recall", "paragraph_half"))
     firsts = (next((m for m in group if m in metrics), None) for group in groups)
     return [metric for metric in firsts if metric]
 
 
 def summarise(folder: Path) -> list[DatasetSummary]:
-    """The numbers of a run, by data set; raises `InputError` if it cannot be read."""
+    """Return the numbers of a run, by data set; raises `InputError` if it cannot be read."""
     settings = read_settings(folder)
     results = grouped(read_results(folder).values(), lambda result: result.dataset)
     builds = grouped(read_builds(folder).values(), lambda build: build.dataset)
@@ -183,7 +183,7 @@ def write_summary(folder: Path) -> list[DatasetSummary]:
 
 
 def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Difference | None:
-    """Paired difference over the questions of one data set that both have scores for."""
+    """Return paired difference over the questions of one data set that both have scores for."""
     mine, other = _scores(ours, metric), _scores(theirs, metric)
     if not (both := [key for key in mine if key in other]):
         return None
@@ -195,7 +195,7 @@ def gain(ours: Iterable[Result], theirs: Iterable[Result], metric: str) -> Diffe
 
 
 def _scores(results: Iterable[Result], metric: str) -> dict[tuple[str, str], float]:
-    """Results by document and question."""
+    """Return results by document and question."""
     return {(r.document, r.question): r.metrics[metric] for r in results if metric in r.metrics}
 
 
@@ -219,7 +219,7 @@ def _row(system: str, budget: int | None, results: Sequence[Result]) -> SystemRo
 
 
 def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) -> Interval | None:
-    """Mean over the results that have a value."""
+    """Return the mean over the results that have a value."""
     found = [(r.document, v) for r in results if (v := value(r)) is not None]
     if not found:
         return None
@@ -227,7 +227,7 @@ def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) ->
 
 
 def _units(documents: Sequence[str]) -> Sequence[str] | None:
-    """The groups to resample: documents, or questions if all are about one document (a pool).
+    """Return the groups to resample: documents, or questions if all are about one document (a pool).
 
     An interval over questions says nothing about other documents.
     """
@@ -235,14 +235,14 @@ def _units(documents: Sequence[str]) -> Sequence[str] | None:
 
 
 def _surer_half(results: Sequence[Result]) -> Sequence[Result]:
-    """The likelier half of the decoded answers, rounded up."""
+    """Return the likelier half of the decoded answers, rounded up."""
     scored = [(r.likelihood, r) for r in results if r.likelihood is not None and "f1" in r.metrics]
     scored.sort(key=lambda one: -one[0])
     return [result for _, result in scored[: math.ceil(len(scored) / 2)]]
 
 
 def _corpus_bleu(results: Sequence[Result]) -> Interval | None:
-    """Over all decoded answers; a failed one is empty."""
+    """Return over all decoded answers; a failed one is empty."""
     decoded = [result for result in results if "bleu4" in result.metrics]
     if not decoded:
         return None
@@ -274,7 +274,7 @@ Rows = Mapping[tuple[str, int | None], Sequence[Result]]
 
 
 def _gains(rows: Rows) -> Iterator[Gain]:
-    """`hwdag` against the best baseline by the same questions, metric and budget."""
+    """Compare `hwdag` with the best baseline by the same questions, metric and budget."""
     for budget in sorted({b for s, b in rows if b is not None and s == "hwdag"}):
         against = [s for s, b in rows if b == budget and is_baseline(s)]
         for metric in METRICS:
@@ -294,7 +294,7 @@ def _mean_gain(rows: Rows, other: str, budget: int, metric: str) -> float | None
 
 
 def _stopping(rows: Rows, match: str) -> Iterator[Gain]:
-    """The system that stops by itself against all others, at the node tokens that it read."""
+    """Yield the system that stops by itself against all others, at the node tokens that it read."""
     for (system, budget), ours in rows.items():
         if system != match or budget is None:
             continue

@@ -1,7 +1,7 @@
 """The systems of a comparison by name: HWDAG, its ablations, and the alternatives.
 
 hwdag                   the defaults
-hwdag-<variant>         VARIANTS: what one part is worth
+hwdag-<variant>         VARIANTS: the defaults without one part
 hwdag-garlic, -pecan    the papers' own settings; hwdag-garlic-no-...: the ablations of GARLIC Table 2
 bm25@300                over 300-token chunks; also @100, @sentence and @passage, and the same for dense
 bm25@sentence+title     compares texts with their heading or title
@@ -64,7 +64,7 @@ class Variant:
 
 
 def _ablated(build: Mapping[str, Any] | None = None, **search: Any) -> Variant:
-    """The papers' settings without a part."""
+    """Return the papers' settings without a part."""
     return Variant(replace(_GARLIC, **(build or {})), SearchConfig(**search))
 
 
@@ -76,7 +76,7 @@ _PAPERS = Scoring.papers()
 
 
 def _scored(**weights: float) -> SearchConfig:
-    """The evidence search with other weights, which no navigator has learned."""
+    """Return the evidence search with other weights, which no navigator has learned."""
     return SearchConfig(scoring=replace(Scoring(attention=0.0), **weights))
 
 
@@ -109,8 +109,8 @@ VARIANTS: Mapping[str, Variant] = {
 "evidence" is chosen without a model. "hwdag" rows and the papers' need points that a model writes: the
 reader's, unless a writer is given. "garlic-no-..." are the ablations of GARLIC Table 2;
 "garlic-no-progress" reads a fixed number of tokens: to be compared at the mean that "hwdag-garlic" read
-(`Plan.match`). "shuffled-edges" and "uniform-edges" say what the weights are worth: the same points, and
-edges that the model did not make. "hwdag-no-attention" reads the same first points, whose edges then add
+(`Plan.match`). "shuffled-edges" and "uniform-edges" measure the weights: the same points, with edges
+that the model did not make. "hwdag-no-attention" reads the same first points, whose edges then add
 nothing to a score.
 """
 
@@ -120,7 +120,7 @@ class ComparedSystem:
     """One row of a table."""
 
     name: str  # name of the row
-    build: str  # name of what it searches; systems with the same name share the build
+    build: str  # name of the index that it searches; systems with the same name share the build
     make: Make  # makes the retriever, without documents
     graph: BuildConfig | None = None  # how HWDAG builds its graph; None for other methods
     # search settings, except budget and length of the answer
@@ -140,7 +140,7 @@ class ComparedSystem:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """What distinguishes it from other systems of the same name, as JSON-able values."""
+        """Return the options that distinguish it from systems of the same name, as JSON-able values."""
         if self.graph is None:
             return {"build": self.build}
         search = asdict(self.search)
@@ -154,7 +154,7 @@ class ComparedSystem:
 
 
 def systems(names: Iterable[str]) -> list[ComparedSystem]:
-    """Systems by name, with groups expanded, each once, in the given order.
+    """Return systems by name, with groups expanded, each once, in the given order.
 
     Raises:
         UnknownOption: there is no system of this name; the message lists all.
@@ -167,17 +167,17 @@ def systems(names: Iterable[str]) -> list[ComparedSystem]:
 
 
 def family(name: str) -> str:
-    """The method of a row: "hwdag", "bm25", "raptor", ..."""
+    """Return the method of a row: "hwdag", "bm25", "raptor", ..."""
     return next(method for method in (*OURS, "oracle", *method_names()) if name.startswith(method))
 
 
 def is_baseline(name: str) -> bool:
-    """Whether a row is an alternative to HWDAG, and no oracle."""
+    """Return whether a row is an alternative to HWDAG, and no oracle."""
     return family(name) not in (*OURS, "oracle")
 
 
 def all_names() -> str:
-    """All names, for messages and help."""
+    """Return all names, for messages and help."""
     cuts = "|@".join((*GRANULARITIES, "passage"))
     ranked = [f"{name}[@{cuts}][+title]" for name in ("bm25", "dense")]
     return ", ".join([*VARIANTS, *ranked, *BASELINES])
@@ -205,7 +205,7 @@ def _system(name: str) -> ComparedSystem:
 
 
 def _hwdag(name: str, variant: Variant) -> ComparedSystem:
-    """A row of HWDAG; variants that build alike share the graph of the first of them."""
+    """Return a row of HWDAG; variants that build alike share the graph of the first of them."""
 
     def graph(one: Variant) -> tuple[BuildConfig, EdgeSource, bool]:
         return one.build, one.edges, one.tree
@@ -230,7 +230,7 @@ def _index(config: BuildConfig, tree: bool, models: RunModels) -> Retriever:
 
 
 def index_options(config: BuildConfig, tree: bool, models: RunModels) -> dict[str, Any]:
-    """Arguments of `HWDAGIndex`. The reader writes, however small, unless there is a writer."""
+    """Return arguments of `HWDAGIndex`. The reader writes, however small, unless there is a writer."""
     writer = None
     if config.rules.has_points and config.points != "extractive":
         from hwdag.lm.writers import as_writer
@@ -249,7 +249,7 @@ def index_options(config: BuildConfig, tree: bool, models: RunModels) -> dict[st
 
 
 def _method(name: str, options: Mapping[str, Any], models: RunModels) -> Retriever:
-    """A method by name, with the models that it uses."""
+    """Return a method by name, with the models that it uses."""
     cls = retriever_class(name)
     shared = {role: getattr(models, role) for role in ("reader", "writer", "embedder")}
     if name == "dense":
@@ -279,7 +279,7 @@ def _baseline(
     whole: bool = False,
     **options: Any,
 ) -> ComparedSystem:
-    """A row of a method, by default of the same name."""
+    """Return a row of a method, by default of the same name."""
     named = method or name
     make = partial(_method, named, options) if isinstance(named, str) else named
     return ComparedSystem(name, name, make, bounded=bounded, whole=whole)

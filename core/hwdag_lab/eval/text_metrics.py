@@ -37,13 +37,13 @@ def normalised(text: str) -> str:
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> float:
-    """1 if the normalised prediction equals a normalised answer, else 0 (SQuAD v1.1, HotpotQA)."""
+    """Return 1 if the normalised prediction equals a normalised answer, else 0 (SQuAD v1.1, HotpotQA)."""
     said = normalised(prediction)
     return max(float(said == normalised(answer)) for answer in _checked(answers))
 
 
 def f1(prediction: str, answers: Sequence[str]) -> float:
-    """Harmonic mean of token precision and recall after normalisation (SQuAD v1.1).
+    """Return the harmonic mean of token precision and recall after normalisation (SQuAD v1.1).
 
     Tokens count with multiplicity. Two texts that both normalise to nothing score 0 here (as in
     v1.1; v2.0 differs) and 1 in `exact_match`.
@@ -52,7 +52,7 @@ def f1(prediction: str, answers: Sequence[str]) -> float:
 
 
 def rouge_l(prediction: str, answers: Sequence[str]) -> float:
-    """F-measure of the longest common subsequence of words, by `rouge-score` (Lin 2004).
+    """Return the f-measure of the longest common subsequence of words, by `rouge-score` (Lin 2004).
 
     Without stemming, the default of `rouge-score`: Porter's stemmer is English only. The library
     keeps only a-z and 0-9, so text in other scripts scores 0.
@@ -66,7 +66,7 @@ def rouge_l(prediction: str, answers: Sequence[str]) -> float:
 
 
 def bleu4(prediction: str, answers: Sequence[str]) -> float:
-    """Sentence BLEU of up to four words by `sacrebleu`, against all answers together, over 100.
+    """Return the sentence BLEU of up to four words by `sacrebleu`, against all answers together, over 100.
 
     The library's defaults for sentences: exponential smoothing, effective order (a prediction of
     two words is scored on one and two), tokenizer 13a, case kept. Reports show its mean over
@@ -79,7 +79,7 @@ def bleu4(prediction: str, answers: Sequence[str]) -> float:
 
 
 def corpus_bleu(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> float:
-    """BLEU-4 of all predictions together by `sacrebleu`, over 100: counts are summed, then divided.
+    """Return BLEU-4 of all predictions together by `sacrebleu`, over 100: counts are summed, then divided.
 
     Each prediction has its own answers, any number. The library's defaults: exponential smoothing,
     tokenizer 13a, case kept. An empty prediction shortens the whole.

@@ -29,7 +29,7 @@ Order = Literal["first", "last"]  # the question is before the passages, or afte
 PARTS = ("before", "question", "after")
 """The parts of the prompt around the question.
 
-The instruction before it, the question, and what follows: the opening of a reply (question last),
+The instruction before it, the question, and the text after it: the opening of a reply (question last),
 or the introduction of the passages (question first).
 """
 
@@ -99,7 +99,7 @@ def capture_ranking(
 
 
 def every_head(lm: HuggingFaceLM) -> HeadList:
-    """All (layer, head) pairs of a model, layer by layer; linear-attention layers have none."""
+    """Return all (layer, head) pairs of a model, layer by layer; linear-attention layers have none."""
     layers = attention_layers(lm.model.config)
     return tuple((layer, head) for layer in layers for head in range(lm.engine.shape.heads))
 
@@ -107,7 +107,7 @@ def every_head(lm: HuggingFaceLM) -> HeadList:
 def ranking_tokens(
     lm: HuggingFaceLM, question: str, passages: Sequence[str], *, order: Order = "last"
 ) -> int:
-    """Tokens of the prompt that `capture_ranking` would read."""
+    """Return tokens of the prompt that `capture_ranking` would read."""
     asked = (prompt_of(lm, text, passages, order) for text in _questions(question, True))
     return max(len(prompt.ids) for prompt in asked)
 
@@ -115,7 +115,7 @@ def ranking_tokens(
 def prompt_of(
     lm: HuggingFaceLM, question: str, passages: Sequence[str], order: Order
 ) -> RankingPrompt:
-    """The prompt, with the question last or first (as in the walk)."""
+    """Return the prompt, with the question last or first (as in the walk)."""
     one_of("order", order, get_args(Order))
     if order == "last":
         return RankingPrompt.of(lm, question, passages)
@@ -159,12 +159,12 @@ def _first(
 
 
 def _tokens(prompt: RankingPrompt) -> NDArray[np.int64]:
-    """Positions of the tokens of all passages."""
+    """Return positions of the tokens of all passages."""
     return np.concatenate([np.arange(start, end) for start, end in prompt.passages])
 
 
 def _stacked(captured: Capture, every: HeadList) -> NDArray[np.float32]:
-    """Attention in the order of the pairs, (heads, rows, keys)."""
+    """Return attention in the order of the pairs, (heads, rows, keys)."""
     # within a layer, heads are in the order of the pairs
     left = {at: iter(heads.cpu().numpy()) for at, [heads] in captured.per_head.items()}
     return np.stack([next(left[layer]) for layer, _ in every])
@@ -175,7 +175,7 @@ def _filled(parts: NDArray[np.int64]) -> list[Range]:
 
 
 def _scattered(read: NDArray[np.float32], parts: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Attention of all parts, with zeros for those without tokens."""
+    """Return attention of all parts, with zeros for those without tokens."""
     found = np.zeros((len(parts), *read.shape[1:]), np.float32)
     found[parts[:, 1] > parts[:, 0]] = read
     return found

@@ -33,7 +33,7 @@ from hwdag_lab.eval.schema import Question, Record, parse_record
 class Example:
     """A question and its candidate passages; `gold` has the indices of those that answer it.
 
-    `dataset` and `group` say where it comes from: examples of one group share a document.
+    `dataset` and `group` name its origin: examples of one group share a document.
 
     Raises:
         InputError: a text is blank; there is no gold passage, no other one, or an index is out of
@@ -55,8 +55,8 @@ class Example:
             )
         if not 0 < len(set(self.gold)) < len(self.passages):
             raise InputError(
-                f"{len(set(self.gold))} of {len(self.passages)} passages are gold; heads are told "
-                "apart by at least one that is and one that is not"
+                f"{len(set(self.gold))} of {len(self.passages)} passages are gold; ranking "
+                "heads takes at least one that is and one that is not"
             )
 
     @property
@@ -73,7 +73,7 @@ def read_examples(
     malformed: Malformed = "error",
     on_skip: OnSkip | None = None,
 ) -> list[Example]:
-    """Examples of JSONL files, at most `limit` per data set.
+    """Return examples of JSONL files, at most `limit` per data set.
 
     Questions of evaluation records are skipped without gold paragraphs, or with nothing else; their
     choice is seeded, and takes one question of every document before a second. Lines with passages

@@ -58,12 +58,12 @@ class Detection:
         return np.asarray(self.values.mean(axis=0), np.float64)
 
     def ranked(self) -> list[tuple[tuple[int, int], float]]:
-        """Pairs with scores, best first; ties by layer and head."""
+        """Return pairs with scores, best first; ties by layer and head."""
         scored = zip(self.pairs, self.scores.tolist(), strict=True)
         return sorted(scored, key=lambda item: (-item[1], item[0]))
 
     def head_file(self, reader: object, *, top: int = TOP, source: str = "") -> HeadFile:
-        """The best heads as a list for the reader in which they were found.
+        """Return the best heads as a list for the reader in which they were found.
 
         Raises:
             InputError: `top` is below 1.
@@ -104,10 +104,10 @@ def detect_heads(
     Args:
         reader: a `HuggingFaceLM`.
         examples: a few dozen; see `hwdag_lab.heads.data.read_examples`.
-        criterion: what makes a good head.
+        criterion: the score of a head.
         order: whether the question is first or last.
-        subtract_null: whether to subtract the attention of the null question; None does what the
-            papers do: QRHead subtracts it, CoRe does not.
+        subtract_null: whether to subtract the attention of the null question; None follows
+            the papers: QRHead subtracts it, CoRe does not.
         temperature: of the softmax of "core".
         show_progress: True for a bar, or your own.
 
@@ -136,7 +136,7 @@ def detect_heads(
 def detection_scoring(
     criterion: Criterion, order: Order = "last", subtract_null: bool | None = None
 ) -> AttentionScoring:
-    """How a single head scores passages: as in the releases, or as in the walk.
+    """Return how a single head scores passages: as in the releases, or as in the walk.
 
     With the question last, "core" is the plain attention to a passage; the other two subtract the
     null question, then leave out atypical tokens. With the question first it is the mean that the
@@ -160,7 +160,7 @@ def head_values(
     criterion: Criterion,
     temperature: float = CORE_TEMPERATURE,
 ) -> Floats:
-    """The criterion for every head on one example, (heads, passages) -> (heads,)."""
+    """Return the criterion for every head on one example, (heads, passages) -> (heads,)."""
     gold = list(example.gold)
     if criterion == "qrhead":
         return np.asarray(scores[:, gold].sum(axis=1), np.float64)
@@ -170,7 +170,7 @@ def head_values(
 
 
 def ndcg(scores: Floats, gold: Sequence[int], *, at: int = NDCG_AT) -> Floats:
-    """nDCG@`at` of the ranking by every row, with gain 1 for gold, (heads, passages) -> (heads,).
+    """Return nDCG@`at` of the ranking by every row, with gain 1 for gold, (heads, passages) -> (heads,).
 
     The earlier of equal passages ranks first.
     """
@@ -184,7 +184,7 @@ def ndcg(scores: Floats, gold: Sequence[int], *, at: int = NDCG_AT) -> Floats:
 def contrast(
     scores: Floats, gold: Sequence[int], negatives: Sequence[int], temperature: float
 ) -> Floats:
-    """Mean share of gold passages in a softmax with all negatives, (heads,)."""
+    """Return the mean share of gold passages in a softmax with all negatives, (heads,)."""
     shares = []
     for index in gold:
         logits = scores[:, [index, *negatives]] / temperature
@@ -194,7 +194,7 @@ def contrast(
 
 
 def weights_digest(model: PreTrainedModel) -> str:
-    """A fingerprint of a model's weights: names, shapes and a few numbers of every tensor."""
+    """Return a fingerprint of a model's weights: names, shapes and a few numbers of every tensor."""
     digest = hashlib.sha256()
     for name, tensor in model.named_parameters():
         digest.update(f"{name} {tuple(tensor.shape)}".encode())

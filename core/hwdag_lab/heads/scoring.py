@@ -60,7 +60,7 @@ class AttentionScoring(CheckedOptions):
     Attributes:
         order: "first" if the question is before the passages (their tokens attend to it, as in the
             walk), "last" if after them (it attends to them).
-        parts: what counts as the question: itself; with the "instruction" before it; or the whole
+        parts: the text that counts as the question: itself; with the "instruction" before it; or the whole
             "prompt", including the opening of the reply.
         heads: "auto" (the list known for the model, else all), "all" (captured heads), or (layer,
             head) pairs.
@@ -71,7 +71,7 @@ class AttentionScoring(CheckedOptions):
         position: multiply by the position of the passage; the first has 2 (PECAN App. C).
 
     Raises:
-        UnknownOption: a word that is none of these.
+        UnknownOption: another word.
         InputError: illegal heads.
     """
 
@@ -89,7 +89,7 @@ class AttentionScoring(CheckedOptions):
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
-        """The choices of a paper, with changes.
+        """Return the choices of a paper, with changes.
 
         - "garlic": question first, mean over all heads and tokens (GARLIC 3.2).
         - "pecan": the same times the position (PECAN App. C).
@@ -112,11 +112,11 @@ class AttentionScoring(CheckedOptions):
         return self._passages(self._less_null(capture, each=False), capture.ranges)
 
     def per_head(self, capture: RankingCapture) -> Floats:
-        """Scores by every chosen head alone, (heads, passages)."""
+        """Return scores by every chosen head alone, (heads, passages)."""
         return self._passages(self._less_null(capture, each=True), capture.ranges)
 
     def _less_null(self, capture: RankingCapture, *, each: bool) -> Floats:
-        """Value of every token, (tokens,), or per head, (heads, tokens)."""
+        """Return the value of every token, (tokens,), or per head, (heads, tokens)."""
         if capture.order != self.order:
             raise InputError(
                 f"the scoring has the question {self.order}, but it was {capture.order} in the "
@@ -143,7 +143,7 @@ class AttentionScoring(CheckedOptions):
         return asked - pooled(capture.null, capture.null_lengths)
 
     def _passages(self, values: Floats, ranges: NDArray[np.int64]) -> Floats:
-        """Tokens to passages along the last axis, (..., tokens) -> (..., passages)."""
+        """Return tokens to passages along the last axis, (..., tokens) -> (..., passages)."""
         scores = [self._aggregated(values[..., a:b]) for a, b in ranges.tolist()]
         found = np.stack(scores, axis=-1)
         if self.position:
@@ -151,7 +151,7 @@ class AttentionScoring(CheckedOptions):
         return found
 
     def _aggregated(self, values: Floats) -> Floats:
-        """One passage, (..., tokens) -> (...)."""
+        """Return one passage, (..., tokens) -> (...)."""
         kept = typical(values) if self.tokens == "typical" else np.ones(values.shape, bool)
         total = np.where(kept, values, 0.0).sum(axis=-1)
         if self.aggregate == "mean":
@@ -162,7 +162,7 @@ class AttentionScoring(CheckedOptions):
 def _mean_of_parts(
     attention: NDArray[np.float32], lengths: NDArray[np.int64], counted: tuple[str, ...]
 ) -> Floats:
-    """Mean over the tokens of some parts of the prompt, (parts, heads, tokens) -> (heads, tokens)."""
+    """Return the mean over the tokens of some parts of the prompt, (parts, heads, tokens) -> (heads, tokens)."""
     weights = np.array(
         [n * (name in counted) for name, n in zip(PARTS, lengths, strict=True)], np.float64
     )

@@ -1,1 +1,1 @@
-"""What HWDAG is compared with, one paper per file, behind one protocol."""
+"""Methods to compare HWDAG with: one paper per file, one protocol for all."""

@@ -33,7 +33,7 @@ class WordedPassages:
 
 @dataclass(frozen=True, slots=True)
 class BM25Config(PassageConfig):
-    """What BM25 ranks, and how.
+    """The passages and constants of BM25.
 
     Attributes:
         granularity: how a document is cut: "300" or "100" for chunks of whole sentences with at most
@@ -49,9 +49,9 @@ class BM25Config(PassageConfig):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BM25Index:
-    """What each word adds to the score of each passage.
+    """The contribution of each word to the score of each passage.
 
-    Why not bm25s: where JAX is installed it starts it, and JAX takes three quarters of a GPU's memory.
+    Why not bm25s: if JAX is installed, it starts JAX, and JAX takes three quarters of a GPU's memory.
     """
 
     columns: Mapping[str, int]

@@ -30,7 +30,7 @@ class CachedEmbedder:
         return self._embedder.dimension
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embeddings, (texts, dimension), from the cache where it has them."""
+        """Return embeddings, (texts, dimension), from the cache if it has them."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
         calls, keys = self._cache.fresh(), [key_of("embed", self.name, text) for text in texts]
@@ -44,5 +44,5 @@ class CachedEmbedder:
         return np.concatenate([row["vectors"] for row in rows])
 
     def embed_query(self, text: str) -> Vectors:
-        """Embedding of a question, (dimension,)."""
+        """Return the embedding of a question, (dimension,)."""
         return self._embedder.embed_query(text)

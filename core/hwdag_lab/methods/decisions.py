@@ -70,7 +70,7 @@ class Asker:
         return self._spent() - self._before
 
     def room(self, around: str, *, limit: int, within: int = UNKNOWN_CONTEXT) -> int:
-        """Tokens left in the context, or in `within`, next to `around` and a reply of `limit`."""
+        """Return tokens left in the context, or in `within`, next to `around` and a reply of `limit`."""
         taken = self.count_tokens([around])[0] + self._template + limit
         return min(self.context, within) - taken
 
@@ -81,10 +81,10 @@ class Asker:
         limit: int,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T | None]:
-        """Make independent decisions; None where no reply could be used.
+        """Make independent decisions; None if no reply could be used.
 
         Args:
-            requests: what to decide.
+            requests: the decisions.
             limit: longest reply in tokens.
             advance: called with the number of decisions with a first reply.
 

@@ -50,7 +50,7 @@ from hwdag_lab.methods.found import Found, Scored, SearchRequest, fit_to_budget
 
 
 class Searchable(Protocol):
-    """What a method keeps of one document."""
+    """The index that a method keeps of one document."""
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -157,7 +157,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
     @property
     def embedder(self) -> Embedder:
-        """The embedding model, loaded on first use; reads from the cache where there is one."""
+        """The embedding model, loaded on first use; reads from the cache, if any."""
         embedder = self._embedder.value
         return CachedEmbedder(embedder, self._cache) if self._keeps_calls else embedder
 
@@ -265,7 +265,7 @@ class DocumentRetriever(ABC, Generic[T]):
         return {"documents": [shown_document(d) for d, _ in held], "graphs": graphs}
 
     def _graph(self, built: T) -> HWDAG:
-        """The nodes of a document by level, without edges unless the method has a graph."""
+        """Return the nodes of a document by level, without edges unless the method has a graph."""
         own = getattr(built, "graph", None)
         return own() if own else HWDAG.from_rows(built.nodes, ())
 
@@ -290,7 +290,7 @@ class DocumentRetriever(ABC, Generic[T]):
         show_progress: bool | Reporter = False,
         **options: object,
     ) -> Self:
-        """`from_documents` in the thread for builds."""
+        """Run `from_documents` in the thread for builds."""
         make = partial(cls.from_documents, documents, show_progress=show_progress, **options)
         return await in_builder_thread(make)
 
@@ -338,14 +338,14 @@ class DocumentRetriever(ABC, Generic[T]):
         return joined
 
     def _asker(self, writer: Writer | None) -> Asker | None:
-        """An Asker for the document being built; the report counts its retries and defaults."""
+        """Return an Asker for the document being built; the report counts its retries and defaults."""
         if writer is None:
             return None
         self._askers.append(Asker(writer, self.reader, calls=self._calls))
         return self._askers[-1]
 
     def _replying(self) -> Writer:
-        """The writer, or else the reader.
+        """Return the writer, or else the reader.
 
         Raises:
             ReaderRequired: there is no writer, and the reader cannot write.
@@ -359,7 +359,7 @@ class DocumentRetriever(ABC, Generic[T]):
         return writer
 
     def _spent(self) -> tuple[Usage, Usage]:
-        """Cost so far of the reader, and of the writer if it is another model."""
+        """Return the cost so far of the reader, and of the writer if it is another model."""
         writer, reader = self._writer, self.reader
         if isinstance(writer, Metered) and writer is not reader:
             return reader.usage, writer.usage
@@ -375,7 +375,7 @@ class DocumentRetriever(ABC, Generic[T]):
         *,
         max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> tuple[Retrieval, Session, object]:
-        """What was found, the session that will read it, and what the method needs to answer."""
+        """Return the nodes found, the session that will read them, and data of the method for the answer."""
         if not question.strip():
             raise InputError("the question is empty or only white space")
         question = without_surrogates(question)[0]
@@ -400,7 +400,7 @@ class DocumentRetriever(ABC, Generic[T]):
         sources: Mapping[str, Document],
         k: int | None,
     ) -> Retrieval:
-        """What was found, cut to the budget; scores become shares of their sum."""
+        """Cut the nodes found to the budget; scores become shares of their sum."""
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
             taken, left = fit_to_budget(found.ranked, request.cost, request.budget)
@@ -429,11 +429,11 @@ class DocumentRetriever(ABC, Generic[T]):
         plan: SearchPlan,
         max_new_tokens: int,
     ) -> tuple[Retrieval, Session]:
-        """Prepare the answer: what it is based on, and the session that gives it."""
+        """Prepare the answer: the nodes that it rests on, and the session that gives it."""
         return retrieval, session
 
     def _session(self, question: str, plan: SearchPlan, max_new_tokens: int) -> Session:
-        """A session that reads the nodes; raises `QuestionTooLong`."""
+        """Return a session that reads the nodes; raises `QuestionTooLong`."""
         return self.reader.session(
             question,
             prompts=self._prompts or self.reader.card.prompts,
@@ -442,7 +442,7 @@ class DocumentRetriever(ABC, Generic[T]):
         )
 
     def _chosen(self, scope: Scope | None) -> Mapping[str, tuple[Document, T]]:
-        """The documents in scope, with what is kept of each."""
+        """Return the documents in scope, each with its index."""
         held, scope = self._held, scope or Scope()
         if not held:
             raise EmptyIndex(f"{self.name} holds no document; insert some first")

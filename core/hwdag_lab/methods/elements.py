@@ -46,7 +46,7 @@ class Element:
 
 
 def key_of(name: str) -> str:
-    """The common key of all spellings of a name; empty without letters and digits."""
+    """Return the common key of all spellings of a name; empty without letters and digits."""
     found = words(unicodedata.normalize("NFKC", name))
     found = [word for word in found if word != "s"] or found
     if len(found) > 1 and found[0] in _ARTICLES:
@@ -66,7 +66,7 @@ def singular(word: str) -> str:
 
 
 def terms_of(text: str) -> tuple[str, ...]:
-    """The default elements of a sentence: names, then numbers and content words; at least one.
+    """Return the default elements of a sentence: names, then numbers and content words; at least one.
 
     A name is a run of capitalised words without stopwords at its ends; words within it are no
     elements of their own. Scripts without spaces give pairs of neighbouring characters.
@@ -113,7 +113,7 @@ def merge_elements(
 
 
 def _heads(keys: Sequence[str], vectors: Vectors, threshold: float) -> list[int]:
-    """The head of each key: the first similar enough one, or itself."""
+    """Return the head of each key: the first similar enough one, or itself."""
     digits = [frozenset(_DIGITS.findall(key)) for key in keys]
     heads = list(range(len(keys)))
     for start in range(0, len(keys), BLOCK):
@@ -125,7 +125,7 @@ def _heads(keys: Sequence[str], vectors: Vectors, threshold: float) -> list[int]
 
 
 def _names(text: str) -> Iterable[str]:
-    """Runs of capitalised words on one line, with "of" and "the" within them."""
+    """Yield runs of capitalised words on one line, with "of" and "the" within them."""
     run: list[re.Match[str]] = []
     for word in _WORD.finditer(text):
         gap = text[run[-1].end() : word.start()] if run else ""
@@ -142,7 +142,7 @@ def _names(text: str) -> Iterable[str]:
 
 
 def _trimmed(text: str, run: Sequence[re.Match[str]]) -> Iterable[str]:
-    """The run without stopwords at its ends ("The", "In", "of"), unless nothing is left."""
+    """Yield the run without stopwords at its ends ("The", "In", "of"), unless nothing is left."""
     kept = list(run)
     while kept and kept[0][0].lower() in STOPWORDS:
         kept.pop(0)

@@ -1,4 +1,4 @@
-"""What a method is asked, what it finds, and which of it fits into the budget."""
+"""The request to a method, the nodes that it finds, and the part that fits into the budget."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a method found, in the order in which it is read.
+    """The nodes that a method found, in reading order.
 
     Nodes are read in this order; a node that exceeds the rest of the budget is skipped. `usage` is
     the cost of finding them. `left_out` means that the method itself had to leave something out.
-    `beyond` were found too, best first, but are not read; they only fill up `k`. `carried` is what
-    the method needs again to answer.
+    `beyond` were found too, best first, but are not read; they only fill up `k`. `carried` holds
+    the data that the method needs again to answer.
     """
 
     ranked: Sequence[Scored]
@@ -53,7 +53,7 @@ class Found:
 
 
 def rank_by_score(nodes: Sequence[Node], scores: Floats | NDArray[np.float32]) -> Found:
-    """Nodes by score, (nodes,), best first; ties keep their order."""
+    """Return nodes by score, (nodes,), best first; ties keep their order."""
     order = np.argsort(-scores, kind="stable")
     return Found([Scored(nodes[i], float(scores[i])) for i in order])
 
@@ -61,7 +61,7 @@ def rank_by_score(nodes: Sequence[Node], scores: Floats | NDArray[np.float32]) -
 def fit_to_budget(
     ranked: Sequence[Scored], cost: Callable[[str], int], budget: int
 ) -> tuple[list[Scored], list[Scored]]:
-    """The nodes that fit, taken in turn, and the rest; `cost` gives the tokens of a text as a node."""
+    """Return the nodes that fit, taken in turn, and the rest; `cost` gives the tokens of a text as a node."""
     taken: list[Scored] = []
     left: list[Scored] = []
     for scored in ranked:
@@ -74,16 +74,15 @@ def fit_to_budget(
 
 
 def may_fit(text: str, budget: int) -> bool:
-    """False if a node certainly costs more than `budget`: every word is at least one token.
+    """Return false if a node certainly costs more than `budget`: every word is at least one token.
 
-    `Node.tokens` cannot tell, because a node is read as one line: that may take fewer tokens than a
-    text with line breaks.
+    `Node.tokens` may be larger, because a node is read as one line, without its line breaks.
     """
     return len(text.split()) <= budget
 
 
 def without_repeats(ranked: Iterable[Scored]) -> Iterator[Scored]:
-    """Nodes without repeated texts; the first of equal texts stays."""
+    """Yield nodes without repeated texts; the first of equal texts stays."""
     seen: set[str] = set()
     for scored in ranked:
         if scored.node.text not in seen:

@@ -51,7 +51,7 @@ class FullContextRetriever(DocumentRetriever[Whole]):
         )
 
     def _cut(self, document: Whole, request: SearchRequest) -> Sequence[Node]:
-        """The document if it fits into a window, else parts that do."""
+        """Return the document if it fits into a window, else parts that do."""
         if _fits(document.nodes, request):
             return document.nodes
         text, limit = document.node.text, max(1, request.budget - LINE_TOKENS)
@@ -86,7 +86,7 @@ class WindowedSession:
         self._spent = Usage()  # by the other windows
 
     def cost(self, text: str) -> int:
-        """Tokens that appending `text` as a node would take."""
+        """Return tokens that appending `text` as a node would take."""
         return self._best.cost(text)
 
     @property
@@ -110,7 +110,7 @@ class WindowedSession:
         return _WindowDecoding(decoding, inside)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
-        """Mean log-probability per token of each text as the best window's answer, (texts,)."""
+        """Return the mean log-probability per token of each text as the best window's answer, (texts,)."""
         return self._best.likelihoods(texts, enough=enough, ask=ask)
 
     @property
@@ -145,7 +145,7 @@ class _WindowDecoding:
 
     @property
     def text(self) -> str:
-        """What was decoded so far, stripped."""
+        """Return the text decoded so far, stripped."""
         return self.decoding.text
 
     @property
@@ -157,12 +157,12 @@ class _WindowDecoding:
 
     @property
     def likelihood(self) -> float | None:
-        """Mean log-probability per token of what was decoded so far."""
+        """Mean log-probability per token of the text decoded so far."""
         return self.decoding.likelihood
 
 
 def _fits(nodes: Sequence[Node], request: SearchRequest) -> bool:
-    """Whether each of these nodes fits into a window."""
+    """Return whether each of these nodes fits into a window."""
     # why: encoding whole books is slow
     return all(
         may_fit(node.text, request.budget) and request.cost(node.text) <= request.budget

@@ -142,7 +142,7 @@ class LinkedWorld:
         self._transitions = _transitions(self.counts, len(self.entities), len(self._vectors))
 
     def scores(self, terms: Sequence[str], vectors: Vectors, question: Vectors) -> Floats:
-        """PageRank of every passage, (passages,).
+        """Return PageRank of every passage, (passages,).
 
         `terms` are the terms of the question and `vectors` their embeddings, (terms, d); `question`
         is its embedding, (d,).
@@ -165,7 +165,7 @@ class LinkedWorld:
         return pagerank(self._transitions, restart)[len(self.entities) :]
 
     def seeds(self, terms: Sequence[str], vectors: Vectors) -> dict[int, float]:
-        """Activation of the entities of the question: exact matches, else the most similar entity."""
+        """Return the activation of the entities of the question: exact matches, else the most similar entity."""
         found: dict[int, float] = {}
         for term, vector in zip(terms, vectors, strict=True):
             if (key := _key(term)) in self.entities:
@@ -178,7 +178,7 @@ class LinkedWorld:
         return found
 
     def active(self, seeds: Mapping[int, float], question: Vectors) -> dict[int, tuple[float, int]]:
-        """Activation of entities, and the hop at which they were reached; that of the seeds is 1."""
+        """Return the activation of entities, and the hop at which they were reached; that of the seeds is 1."""
         found = {entity: (activation, 1) for entity, activation in seeds.items()}
         used: set[int] = set()
         current = dict(seeds)
@@ -202,7 +202,7 @@ class LinkedWorld:
 
 
 def _transitions(counts: Mapping[tuple[int, int], int], entities: int, passages: int) -> Any:
-    """Transition matrix, (nodes, nodes), with columns that sum to 1; entities come first.
+    """Return transition matrix, (nodes, nodes), with columns that sum to 1; entities come first.
 
     The edge between a passage and an entity weighs the share of the entity in the mentions of the
     passage.
@@ -224,7 +224,7 @@ def _transitions(counts: Mapping[tuple[int, int], int], entities: int, passages:
 
 
 def pagerank(transitions: Any, restart: Floats) -> Floats:
-    """Personalised PageRank, (nodes,).
+    """Return personalised PageRank, (nodes,).
 
     Each step restarts with probability `RESTART`, and always at a node without edges.
     """
@@ -239,7 +239,7 @@ def pagerank(transitions: Any, restart: Floats) -> Floats:
 
 
 def _entities(said: Sequence[Sequence[str]], passage_of: Sequence[int]) -> dict[str, str]:
-    """The first spelling of every entity, by key: names, numbers, and words of few passages."""
+    """Return the first spelling of every entity, by key: names, numbers, and words of few passages."""
     first: dict[str, str] = {}
     passages: dict[str, set[int]] = {}
     for passage, terms in zip(passage_of, said, strict=True):

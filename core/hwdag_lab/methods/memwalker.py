@@ -98,7 +98,7 @@ class MemWalkerConfig(CheckedOptions):
     Attributes:
         segment_tokens: size of a leaf; smaller if the context of the navigator is small.
         summary_tokens: longest summary.
-        ratio: tokens of an extractive summary per token of what it summarises.
+        ratio: tokens of an extractive summary per token of the summarised text.
         max_children: summaries that are summarised together (M of the paper; the number is ours).
         max_tries: replies per decision until the default is taken (3 in the paper).
         max_steps: decisions per question, over all documents.
@@ -115,7 +115,7 @@ class MemWalkerConfig(CheckedOptions):
 
 
 def action_of(reply: str) -> int | None:
-    """The number after the last "Action" of a reply; None if there is none."""
+    """Return the number after the last "Action" of a reply; None if there is none."""
     found = _ACTION.findall(reply)
     return int(found[-1]) if found else None
 
@@ -128,7 +128,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
 
     The leaf that it committed to comes first. A leaf beyond the rest of the token budget is cut to
     its sentences most similar to the question, in reading order. The walk starts in the document
-    whose root is most similar to the question, and goes on to the next one if it committed to no
+    whose root is most similar to the question, and continues in the next one if it committed to no
     leaf.
 
     The writer, or else the reader, navigates. `Retrieval.usage` is the difference of its meter,
@@ -157,7 +157,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
         return tree.finished()
 
     def _sizes(self, summarizer: Summarizer) -> tuple[int, int]:
-        """Tokens per segment and children per node; fewer where a prompt has no room for them."""
+        """Return tokens per segment and children per node; fewer where a prompt has no room for them."""
         config, asker = self.config, Asker(self.navigator, self.reader)
         around = (TRIAGE + BACK + RETRY, LEAF + RETRY)
         room = min(asker.room(prompt, limit=config.reply_tokens) for prompt in around)
@@ -204,7 +204,7 @@ def cut_leaves(
     embedder: Embedder,
     question: Vectors,
 ) -> tuple[list[Scored], list[str]]:
-    """The leaves in turn, cut to their sentences most similar to the question where needed.
+    """Return the leaves in turn, cut to their sentences most similar to the question where needed.
 
     A leaf without room is left out. The second result notes what was cut or left out.
     """
@@ -278,7 +278,7 @@ class Navigation:
         return action
 
     def _remembered(self, bare: str, memory: Sequence[str]) -> list[str]:
-        """The newest summaries that fit into a prompt."""
+        """Return the newest summaries that fit into a prompt."""
         kept = list(memory)
         room = self.asker.room(bare + RETRY, limit=self.config.reply_tokens) - LABEL_TOKENS
         while kept:
@@ -373,7 +373,7 @@ class TreeWalk:
         return self._navigation.choose(LEAF, [COMMIT, GO_BACK], memory, segment=text) != GO_BACK
 
     def _memory(self, shown: Sequence[int]) -> list[str]:
-        """Visited summaries, except those in the prompt anyway."""
+        """Return visited summaries, except those in the prompt anyway."""
         hidden = {self._tree.nodes[i].id for i in shown}
         return [scored.node.text for scored in self.way if scored.node.id not in hidden]
 

@@ -74,7 +74,7 @@ class Passages:
 def verbatim_nodes(
     document: Document, spans: Sequence[Span], name: str, reader: Reader
 ) -> tuple[Node, ...]:
-    """Spans of a document as level-1 nodes, numbered within it."""
+    """Return spans of a document as level-1 nodes, numbered within it."""
     names = [f"{name}.{i}" for i in range(len(spans))]
     return tuple(_slices(document.id, document.text, spans, names, reader))
 
@@ -87,7 +87,7 @@ def _slices(
     reader: Reader,
     at: int = 0,
 ) -> Iterator[Node]:
-    """Slices of a text as nodes; the text begins at `at` in its document."""
+    """Yield slices of a text as nodes; the text begins at `at` in its document."""
     texts = [text[span.start : span.end] for span in spans]
     counts = reader.count_tokens(texts)
     for span, name, part, tokens in zip(spans, names, texts, counts, strict=True):
@@ -103,7 +103,7 @@ class Whole:
 
     @classmethod
     def of(cls, document: Document, reader: Reader) -> Whole:
-        """The document as one node; the reader counts tokens."""
+        """Return the document as one node; the reader counts tokens."""
         span = trimmed(document.text, 0, len(document.text))
         [node] = _slices(document.id, document.text, [span], ["whole"], reader)
         return cls(replace(node, heading=document.title))
@@ -114,7 +114,7 @@ class Whole:
         return (self.node,)
 
     def cut(self, spans: Sequence[Span], names: Sequence[str], reader: Reader) -> list[Node]:
-        """Slices of the document as nodes with these names."""
+        """Return slices of the document as nodes with these names."""
         whole, at = self.node, self.node.sources[0].start
         return list(_slices(whole.document_id, whole.text, spans, names, reader, at))
 
@@ -128,13 +128,13 @@ def _cut(text: str, granularity: Granularity, count_tokens: CountTokens) -> list
 
 
 def paragraphs(text: str) -> list[Span]:
-    """The text between blank lines, trimmed."""
+    """Return the text between blank lines, trimmed."""
     cuts = [0, *(found.end() for found in _BLANK_LINES.finditer(text)), len(text)]
     return [span for a, b in pairwise(cuts) if len(span := trimmed(text, a, b))]
 
 
 def _passages(text: str, count_tokens: CountTokens) -> Iterator[Span]:
-    """Paragraphs with the headings directly above them; long ones are cut."""
+    """Yield paragraphs with the headings directly above them; long ones are cut."""
     spans = paragraphs(text)
     start = None  # of the headings before the next paragraph
     for i, (span, path) in enumerate(zip(spans, headings(text, spans), strict=True)):

@@ -104,7 +104,7 @@ class RaptorRetriever(SummarizingRetriever[SummaryTree]):
         return tree.finished()
 
     def _clustering(self, summarizer: Summarizer) -> RaptorConfig:
-        """The options, with clusters that the writer can read; raises `ContextTooSmall`."""
+        """Return the options, with clusters that the writer can read; raises `ContextTooSmall`."""
         options, capacity = self.config, summarizer.capacity
         longest = max(self.config.chunk_tokens, self.config.summary_tokens)
         if capacity < longest:
@@ -155,11 +155,11 @@ class Forest:
         )
 
     def collapsed(self) -> list[int]:
-        """All nodes, most similar first."""
+        """Return all nodes, most similar first."""
         return self._best(range(len(self.nodes)), len(self.nodes))
 
     def traversed(self, k: int) -> list[int]:
-        """The k best of the top layers, then the k best of their children, and so on."""
+        """Return the k best of the top layers, then the k best of their children, and so on."""
         order, layer = list[int](), self.roots
         while layer:
             chosen = self._best(layer, k)
@@ -170,8 +170,8 @@ class Forest:
     def traversed_within(self, budget: int) -> list[int]:
         """Traverse with k = 1, 2, ... while all nodes fit into the budget.
 
-        So summaries never push out the leaves. What k + 1 would add follows, for the rest of the
-        budget.
+        So summaries never push out the leaves. The additional nodes of k + 1 follow, for the rest
+        of the budget.
         """
         order, k = self.traversed(1), 1
         while True:
@@ -233,7 +233,7 @@ def clusters(
 
 
 def soft_clusters(vectors: Vectors, options: RaptorConfig) -> list[Members]:
-    """Both stages. Equal vectors count as one point, and their nodes share all clusters."""
+    """Return both stages. Equal vectors count as one point, and their nodes share all clusters."""
     if not len(vectors):
         return []
     points, point_of = np.unique(vectors, axis=0, return_inverse=True)
@@ -246,7 +246,7 @@ def soft_clusters(vectors: Vectors, options: RaptorConfig) -> list[Members]:
 
 
 def mixture(points: Floats, options: RaptorConfig) -> list[Members]:
-    """Overlapping clusters by a Gaussian mixture with the number of components that minimises BIC.
+    """Return overlapping clusters by a Gaussian mixture with the number of components that minimises BIC.
 
     The smallest of equal numbers wins. Components without members are dropped.
     """

@@ -74,7 +74,7 @@ class Summarizer:
         return free
 
     def summaries(self, groups: Sequence[Sequence[Node]]) -> list[Point]:
-        """One point per group; the module docstring defines its sources."""
+        """Return one point per group; the module docstring defines its sources."""
         if self.asker is None:
             return self._extracted(groups)
         texts = self._written(self.asker, groups)
@@ -97,7 +97,7 @@ class Summarizer:
         return self._head(reply.strip()) or None
 
     def _head(self, text: str) -> str:
-        """The first sentences of a text, within the limit of a summary."""
+        """Return the first sentences of a text, within the limit of a summary."""
         spans = chunk(text, count_tokens=self.reader.count_tokens, limit=self.limit)
         return text[spans[0].start : spans[0].end] if spans else ""
 
@@ -173,7 +173,7 @@ def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
 
 
 def _each_once(group: Sequence[Node]) -> list[Part]:
-    """The parts that a summary of these nodes may pick, each once.
+    """Return the parts that a summary of these nodes may pick, each once.
 
     Soft clusters share nodes, so two summaries may have picked the same sentence.
     """
@@ -185,7 +185,7 @@ def _each_once(group: Sequence[Node]) -> list[Part]:
 
 
 def _parts(node: Node, segment: int) -> Iterator[Part]:
-    """Sentences of a chunk or of an extractive summary; a generated text as a whole."""
+    """Yield sentences of a chunk or of an extractive summary; a generated text as a whole."""
     if node.origin == "generated":
         yield Part(node.text, segment, Span(0, len(node.text)), node.sources, "generated")
         return
@@ -194,7 +194,7 @@ def _parts(node: Node, segment: int) -> Iterator[Part]:
 
 
 def sentence_spans(node: Node) -> Iterator[tuple[Span, Span]]:
-    """Sentences of a verbatim node: spans within its text, and within the document."""
+    """Yield sentences of a verbatim node: spans within its text, and within the document."""
     if node.origin == "chunk":
         origin = node.sources[0].start
         for span in sentences(node.text):

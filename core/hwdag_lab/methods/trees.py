@@ -42,7 +42,7 @@ class SummaryTree:
         return tuple(i for i, node in enumerate(self.nodes) if node.level == height)
 
     def graph(self) -> HWDAG:
-        """The tree as a graph, with equal weights from every summary to its children."""
+        """Return the tree as a graph, with equal weights from every summary to its children."""
         rows = [
             EdgeRow(i, np.array(below), np.ones(len(below)))
             for i, below in enumerate(self.children)
@@ -51,7 +51,7 @@ class SummaryTree:
         return HWDAG.from_rows(self.nodes, rows)
 
     def similarity(self, query: Vectors) -> Floats:
-        """Cosine of every node to the question, (nodes,)."""
+        """Return the cosine of every node to the question, (nodes,)."""
         similarity: Floats = (self.vectors @ query).astype(np.float64)
         return similarity
 
@@ -88,7 +88,7 @@ class GrowingTree:
         return self._add(points, [tuple(int(i) for i in group) for group in groups])
 
     def at(self, indices: Sequence[int]) -> list[Node]:
-        """Nodes by index."""
+        """Return nodes by index."""
         return [self._nodes[i] for i in indices]
 
     @property
@@ -107,7 +107,7 @@ class GrowingTree:
         return self._costs[-len(self.vectors) :]
 
     def finished(self) -> SummaryTree:
-        """The finished tree."""
+        """Return the finished tree."""
         return SummaryTree(
             tuple(self._nodes),
             tuple(self._children),
@@ -148,7 +148,7 @@ class SummarizingRetriever(DocumentRetriever[T]):
 
     @property
     def writer(self) -> Writer | None:
-        """Who writes the summaries; None where they are extracted."""
+        """The writer of the summaries; None if they are extracted."""
         if (writer := self._writer) is not None:
             return writer
         reader = self.reader

@@ -1,7 +1,7 @@
 """Truncation from the middle: the first and the last half of the token budget.
 
 LongBench (Bai et al., arXiv 2308.14508, section 4.1) truncates long texts this way, because the
-beginning and the end hold most of what matters.
+beginning and the end hold most of the relevant text.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TruncateMiddleRetriever(DocumentRetriever[Whole]):
 
 
 def head_and_tail(text: str, budget: int, cost: Callable[[str], int]) -> tuple[Span, Span] | None:
-    """Head and tail of a text that together cost at most `budget`.
+    """Return head and tail of a text that together cost at most `budget`.
 
     The head costs at most half of it, the tail at most the rest, and both are as long as possible.
     They do not overlap. None if one of them would be empty.
@@ -74,7 +74,7 @@ def head_and_tail(text: str, budget: int, cost: Callable[[str], int]) -> tuple[S
 
 
 def largest_fitting(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 1 to `limit` that fits, if all smaller ones do; else 0."""
+    """Return the largest number from 1 to `limit` that fits, if all smaller ones do; else 0."""
     reach = FIRST_REACH
     while reach < limit and fits(reach):
         reach *= 2
@@ -93,7 +93,7 @@ def _words(text: str) -> Iterator[Span]:
 
 
 def _characters(text: str, start: int, end: int) -> Iterator[Span]:
-    """Single characters with their combining marks."""
+    """Yield single characters with their combining marks."""
     for i in range(start + 1, end):
         if unicodedata.category(text[i])[0] != "M":
             yield Span(start, i)

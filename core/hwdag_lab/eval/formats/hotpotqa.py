@@ -45,7 +45,7 @@ def _built(item: Any, dataset: str, joint: str) -> Draft:
 
 
 def _gold(row: _Example) -> tuple[list[str], list[str]]:
-    """Ids of the gold paragraphs, and the gold sentences."""
+    """Return ids of the gold paragraphs, and the gold sentences."""
     by_title = {title: i for i, (title, _) in reversed(list(enumerate(row.context)))}
     paragraphs: dict[str, None] = {}
     sentences: list[str] = []

@@ -32,7 +32,7 @@ def records(
     malformed: Malformed = "error",
     on_skip: OnSkip | None = None,
 ) -> Iterator[Record]:
-    """The records of a file in an official format, one at a time; see `Read`.
+    """Return the records of a file in an official format, one at a time; see `Read`.
 
     Each passes through the schema, so one check serves all formats.
 
@@ -63,7 +63,7 @@ def _joined(parts: Iterable[tuple[str, Draft]]) -> Iterator[tuple[str, Draft]]:
 
 
 def json_list(path: Path) -> Iterator[tuple[str, Any]]:
-    """The items of a JSON list, read as a whole; their places count from 0."""
+    """Yield the items of a JSON list, read as a whole; their places count from 0."""
     value = json_file(path)
     if not isinstance(value, list):
         raise DataError(f"{path}: holds no JSON list; give the file as its authors publish it")
@@ -72,7 +72,7 @@ def json_list(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def passages(texts: Iterable[tuple[str, str, str]]) -> Draft:
-    """`text` and `paragraphs` of many short texts, given as id, title and text.
+    """Return `text` and `paragraphs` of many short texts, given as id, title and text.
 
     The layout is that of LongBench: "Passage 1:", title, text, a blank line. Blank texts are left
     out.
@@ -87,19 +87,19 @@ def passages(texts: Iterable[tuple[str, str, str]]) -> Draft:
 
 
 def answer_of(answer: str | None) -> str:
-    """The gold answer. Raises `MalformedRecord` if a test set withholds it."""
+    """Return the gold answer. Raises `MalformedRecord` if a test set withholds it."""
     if answer is None:
         raise MalformedRecord('"answer" is missing; test sets withhold it, so give the dev set')
     return answer
 
 
 def distinct(texts: Iterable[str]) -> list[str]:
-    """Stripped texts in order, without blank and repeated ones."""
+    """Return stripped texts in order, without blank and repeated ones."""
     return list(dict.fromkeys(stripped for text in texts if (stripped := text.strip())))
 
 
 def squeezed(text: str) -> str:
-    """The text with single spaces between words."""
+    """Return the text with single spaces between words."""
     return re.sub(r"\s+", " ", text).strip()
 
 
@@ -107,7 +107,7 @@ _ELEMENT = re.compile(r"<(?:html|body|div|p|br|pre|h[1-6])\b[^<>]*>", re.IGNOREC
 
 
 def plain_text(text: str) -> str:
-    """The visible text of HTML, or any other text with line feeds.
+    """Return the visible text of HTML, or any other text with line feeds.
 
     Raises:
         MalformedRecord: the HTML cannot be parsed.

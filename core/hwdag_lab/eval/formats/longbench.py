@@ -51,7 +51,7 @@ def _built(line: bytes) -> Draft:
 
 
 def _paragraphs(text: str) -> Iterator[dict[str, str]]:
-    """The passages of a context, if it begins with "Passage 1:"; a title line starts each."""
+    """Yield the passages of a context, if it begins with "Passage 1:"; a title line starts each."""
     heads: list[re.Match[str]] = []
     for match in _PASSAGE.finditer(text):
         # why: a passage may quote such a line, but hardly with the next number

@@ -90,7 +90,7 @@ def _read(
 
 
 def _whole(story: _Story) -> str:
-    """The story within its file, between its first and last words and Gutenberg's marks."""
+    """Return the story within its file, between its first and last words and Gutenberg's marks."""
     text = plain_text(story.text)
     if match := _BOOK_STARTS.search(text):
         text = text[match.end() :]
@@ -104,7 +104,7 @@ def _whole(story: _Story) -> str:
 
 
 def _places(words: str, text: str) -> list[re.Match[str]]:
-    """Where the words occur, with or without any white space between them."""
+    """Return the places of the words, with or without any white space between them."""
     pattern = r"\s*".join(map(re.escape, words.split()))
     return list(re.finditer(pattern, text)) if pattern else []
 

@@ -85,7 +85,7 @@ def _built(item: tuple[str, Any]) -> Draft:
 
 
 def _paragraphs(paper: _Paper) -> Iterator[tuple[str, str]]:
-    """Heading and text of all paragraphs that are not blank."""
+    """Yield the heading and text of all paragraphs that are not blank."""
     if abstract := paper.abstract.strip():
         yield "Abstract", abstract
     for section in paper.full_text:
@@ -118,7 +118,7 @@ def _answer(answer: _Answer, where: str) -> tuple[str, str]:
         return "abstractive", free
     if answer.yes_no is not None:
         return "boolean", "Yes" if answer.yes_no else "No"
-    raise MalformedRecord(f"an answer of {where} has none of the four kinds")
+    raise MalformedRecord(f"an answer of {where} is of no known kind")
 
 
 def _evidence(answer: _Answer, ids: dict[str, str]) -> list[str]:
@@ -128,7 +128,7 @@ def _evidence(answer: _Answer, ids: dict[str, str]) -> list[str]:
 
 
 def _paragraph(quote: str, ids: dict[str, str]) -> str | None:
-    """The paragraph equal to the evidence, or the first that contains it."""
+    """Return the paragraph equal to the evidence, or the first that contains it."""
     return ids.get(quote) or next((id_ for text, id_ in ids.items() if quote in text), None)
 
 

@@ -1,4 +1,4 @@
-"""What GEM-RAG keeps of a document, and the joint graph of all documents."""
+"""The memory graph of a document (GEM-RAG), and the joint graph of all documents."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Memory:
         return question_vectors(self.questions, self.asked, self.tree.vectors)
 
     def graph(self, number: int) -> HWDAG:
-        """Chunks with their nearest neighbours, themes with their members; `number` is m."""
+        """Return chunks with their nearest neighbours, themes with their members; `number` is m."""
         near = affinity(self.questions, self.question_vectors, self.tree.vectors, number)
         rows = []
         for i, members in enumerate(self.tree.children):
@@ -60,14 +60,14 @@ class Memory:
 
 
 def rows_per_node(questions: Sequence[Sequence[str]]) -> list[int]:
-    """Number of question vectors of every node."""
+    """Return the number of question vectors of every node."""
     return [max(1, len(each)) for each in questions]
 
 
 def own_vectors(
     questions: Sequence[Sequence[str]], texts: Vectors, embed: Callable[[list[str]], Vectors]
 ) -> Vectors:
-    """Embeddings of the questions of every node, or else of its text."""
+    """Return embeddings of the questions of every node, or else of its text."""
     flat = [question for each in questions for question in each]
     asked: Iterator[Vectors] = iter(embed(flat) if flat else ())
     rows = [
@@ -79,7 +79,7 @@ def own_vectors(
 
 
 def question_vectors(questions: Sequence[Sequence[str]], own: Vectors, texts: Vectors) -> Vectors:
-    """Mean embeddings of every question and the text of its node, (questions, d)."""
+    """Return the mean embeddings of every question and the text of its node, (questions, d)."""
     repeated = np.repeat(texts, rows_per_node(questions), axis=0)
     return np.asarray((own + repeated) / 2, np.float32)
 
@@ -87,7 +87,7 @@ def question_vectors(questions: Sequence[Sequence[str]], own: Vectors, texts: Ve
 def affinity(
     questions: Sequence[Sequence[str]], vectors: Vectors, texts: Vectors, number: int
 ) -> Affinity:
-    """Weights between nodes with these questions; `number` is m, the questions asked for."""
+    """Return weights between nodes with these questions; `number` is m, the questions asked for."""
     firsts = np.array([0, *accumulate(rows_per_node(questions))])
     return Affinity.of(question_sums(vectors, firsts, max(1, number)), unit_rows(texts))
 
@@ -120,11 +120,11 @@ class MemoryGraph:
         )
 
     def start(self, prompt: Vectors) -> Floats:
-        """Cosine of the prompt to the best utility question of every node, (nodes,)."""
+        """Return the cosine of the prompt to the best utility question of every node, (nodes,)."""
         return self._best(self.asked, prompt)
 
     def similarity(self, prompt: Vectors) -> Floats:
-        """Cosine of the prompt to the best mean of question and text of every node, (nodes,)."""
+        """Return the cosine of the prompt to the best mean of question and text of every node, (nodes,)."""
         return self._best(self.questions, prompt)
 
     def _best(self, questions: Vectors, prompt: Vectors) -> Floats:
@@ -134,7 +134,7 @@ class MemoryGraph:
         return best
 
     def edges(self, node: int) -> Floats:
-        """Edge weights of a node, per question: means of cosines, (nodes,)."""
+        """Return the edge weights of a node, per question: means of cosines, (nodes,)."""
         found = self.texts @ self.sums[node] + self.sums @ self.texts[node]
         return np.asarray(found, np.float64) / 2
 
@@ -144,14 +144,14 @@ Ranking = list[tuple[int, float]]
 
 
 def by_questions(similarity: Floats) -> Ranking:
-    """Algorithm 1: rank nodes by their best utility question."""
+    """Return algorithm 1: rank nodes by their best utility question."""
     return [(i, float(similarity[i])) for i in np.argsort(-similarity, kind="stable").tolist()]
 
 
 def best_first(
     graph: MemoryGraph, start: Floats, similarity: Floats, budget: int, prompt_share: float
 ) -> Ranking:
-    """Best-first search: start at the node of the best utility question, then follow edges.
+    """Return best-first search: start at the node of the best utility question, then follow edges.
 
     The first node is the best by `start`. After it, the promise of a node is `prompt_share` of its
     similarity to the prompt, plus the rest of its strongest edge to a visited node. Nodes beyond the

@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"\W*(?:question\s*)?(?:\d{1,3}|[a-z])?\s*[.:)\]]\s+", re.I
 
 
 def parse_questions(reply: str, number: int) -> list[str]:
-    """The first `number` distinct questions of a reply, in order.
+    """Return the first `number` distinct questions of a reply, in order.
 
     Accepts bullets, numbers and plain lines. Ignores what follows a question mark on its line, such
     as an answer, and lines without a question.
@@ -46,7 +46,7 @@ def parse_questions(reply: str, number: int) -> list[str]:
 
 
 def own_sentences(text: str, number: int) -> list[str]:
-    """The default for questions: the sentences with most content words, in their order."""
+    """Return the default for questions: the sentences with most content words, in their order."""
     texts = list(dict.fromkeys(text[span.start : span.end] for span in sentences(text)))
     most = sorted(range(len(texts)), key=lambda i: -len(content_words(texts[i])))[:number]
     return [texts[i] for i in sorted(most)]
@@ -67,7 +67,7 @@ class Questioner:
     def questions(
         self, texts: Sequence[str], advance: Callable[[int], object] = lambda amount: None
     ) -> list[tuple[str, ...]]:
-        """Questions per text; empty only if `number` is 0 or the text has no sentence."""
+        """Return questions per text; empty only if `number` is 0 or the text has no sentence."""
         self.texts += len(texts)
         found: list[list[str] | None] = [None] * len(texts)
         if self.asker is not None and self.number:
@@ -81,7 +81,7 @@ class Questioner:
         ]
 
     def notes(self, document_id: str) -> Iterator[str]:
-        """Notes on texts without written questions."""
+        """Yield notes on texts without written questions."""
         if self.number and self.asker is None:
             yield (
                 f"{document_id}: no writer, so its own sentences replace the utility questions of "

@@ -141,7 +141,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
         texts: Vectors,
         notes: list[str],
     ) -> tuple[list[tuple[int, ...]], Floats]:
-        """The chunks of every theme, and the eigenvalues used."""
+        """Return the chunks of every theme, and the eigenvalues used."""
         config, size = self.config, len(texts)
         if size < FEWEST_CHUNKS or config.components == 0:
             return [], np.zeros(0)
@@ -181,7 +181,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
 def _readable(
     groups: Sequence[tuple[int, ...]], costs: Sequence[int], summarizer: Summarizer
 ) -> list[tuple[int, ...]]:
-    """Groups in reading order, each once, cut to the strongest members that the writer can read.
+    """Return groups in reading order, each once, cut to the strongest members that the writer can read.
 
     A group of one is no theme: its summary would repeat the chunk.
     """

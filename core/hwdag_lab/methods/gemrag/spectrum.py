@@ -64,27 +64,27 @@ class Affinity:
         return len(self.texts)
 
     def among(self, nodes: NDArray[np.intp]) -> Affinity:
-        """The subgraph of nodes without edges to the others."""
+        """Return the subgraph of nodes without edges to the others."""
         return Affinity(
             self.questions[nodes], self.texts[nodes], self.own[nodes], self.degrees[nodes]
         )
 
     def weights(self, rows: Sequence[int] | NDArray[np.intp]) -> Floats:
-        """Rows of W, (rows, n)."""
+        """Return rows of W, (rows, n)."""
         at = np.asarray(rows, np.intp)
         found: Floats = (self.questions[at] @ self.texts.T + self.texts[at] @ self.questions.T) / 2
         found[np.arange(len(at)), at] = 0.0
         return found
 
     def laplacian(self, x: Floats) -> Floats:
-        """L x, (n,) -> (n,)."""
+        """Return l x, (n,) -> (n,)."""
         scale = self._scale()
         y = x.reshape(-1) * scale
         product = (self.questions @ (self.texts.T @ y) + self.texts @ (self.questions.T @ y)) / 2
         return np.asarray(scale * (product - self.own * y), np.float64)
 
     def dense(self) -> Floats:
-        """L as a matrix, (n, n); for few nodes."""
+        """Return l as a matrix, (n, n); for few nodes."""
         scale = self._scale()
         return np.asarray(scale[:, None] * self.weights(range(len(self))) * scale, np.float64)
 
@@ -104,7 +104,7 @@ class Spectrum:
     vectors: Floats  # (n, k)
 
     def themes(self, count: int, members: int) -> list[tuple[int, ...]]:
-        """The top components of each of the first eigenvectors: nodes, strongest first.
+        """Return the top components of each of the first eigenvectors: nodes, strongest first.
 
         An eigenvector with both signs separates two groups. The theme is the group of its largest
         component.
@@ -126,14 +126,14 @@ class Spectrum:
 
 
 def top(component: Floats, members: int) -> tuple[int, ...]:
-    """At most `members` nodes with the largest positive components, largest first."""
+    """Return at most `members` nodes with the largest positive components, largest first."""
     order = np.argsort(-component, kind="stable")[:members]
     least = SAME * max(float(np.abs(component).max(initial=0.0)), np.finfo(np.float64).tiny)
     return tuple(int(i) for i in order if component[i] > least)
 
 
 def spectrum(affinity: Affinity, count: int) -> Spectrum:
-    """The `count` eigenvalues of largest magnitude (fewer for fewer nodes); deterministic.
+    """Return the `count` eigenvalues of largest magnitude (fewer for fewer nodes); deterministic.
 
     Those that did not converge are left out. Nodes without edges are in no eigenvector.
     """
@@ -148,13 +148,13 @@ def spectrum(affinity: Affinity, count: int) -> Spectrum:
 
 
 def by_dense(affinity: Affinity, count: int) -> Spectrum:
-    """Dense solver, O(n^3)."""
+    """Return dense solver, O(n^3)."""
     values, vectors = np.linalg.eigh(affinity.dense())
     return _ordered(values, vectors, count)
 
 
 def by_lanczos(affinity: Affinity, count: int) -> Spectrum:
-    """SciPy's Lanczos method, O(n d) per step; `count` is less than the number of nodes.
+    """Return SciPy's Lanczos method, O(n d) per step; `count` is less than the number of nodes.
 
     Every node has an edge. If the method breaks down, as it may for equal eigenvalues, few nodes
     use the dense solver, and many get no eigenvectors.
@@ -177,7 +177,7 @@ def by_lanczos(affinity: Affinity, count: int) -> Spectrum:
 
 
 def question_sums(questions: Vectors, firsts: NDArray[np.intp], scale: int) -> Vectors:
-    """A of the graph: the mean of the unit vectors of each node's questions, times `scale`.
+    """Return a of the graph: the mean of the unit vectors of each node's questions, times `scale`.
 
     Questions of node t are rows firsts[t] to firsts[t + 1], at least one. If every node has `scale`
     questions, this is their sum; nodes with fewer weigh the same as others.
@@ -187,7 +187,7 @@ def question_sums(questions: Vectors, firsts: NDArray[np.intp], scale: int) -> V
 
 
 def _degrees(questions: Vectors, texts: Vectors) -> Floats:
-    """Row sums of |W|, every pair computed once, in single precision."""
+    """Return the row sums of |W|, every pair computed once, in single precision."""
     left = np.concatenate([questions, texts], axis=1, dtype=np.float32)
     right = np.concatenate([texts, questions], axis=1, dtype=np.float32)
     total = np.zeros(len(texts))

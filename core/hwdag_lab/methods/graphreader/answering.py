@@ -24,7 +24,7 @@ from hwdag_lab.methods.summaries import fill_template
 
 
 def reasoned(explored: Exploration, agent: Agent) -> str | None:
-    """The answer from all notebooks; None if they are empty or no reply could be used."""
+    """Return the answer from all notebooks; None if they are empty or no reply could be used."""
     notebooks = explored.notebooks
     if not notebooks:
         return None
@@ -63,7 +63,7 @@ class NotebookSession:
         return self.session.usage + self.spent
 
     def cost(self, text: str) -> int:
-        """Tokens that appending `text` as a node would take."""
+        """Return tokens that appending `text` as a node would take."""
         return self.session.cost(text)
 
     def read(self, texts: Sequence[str]) -> Reading:
@@ -72,17 +72,17 @@ class NotebookSession:
         return self.session.read(texts)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
-        """Likelihood of each text as the answer from the nodes, (texts,)."""
+        """Return the likelihood of each text as the answer from the nodes, (texts,)."""
         return self.session.likelihoods(texts, enough=enough, ask=ask)
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()
     ) -> Decoding:
-        """The written answer; the writer had its own length limit."""
+        """Return the written answer; the writer had its own length limit."""
         return _Written(self.answer, lambda: self._attention(spans))
 
     def _attention(self, spans: Sequence[tuple[int, Span]]) -> Floats:
-        """Attention of the answer to parts of the nodes, (spans,)."""
+        """Return attention of the answer to parts of the nodes, (spans,)."""
         if not spans:
             return np.zeros(0)
         before, between, _ = self.search.cut()

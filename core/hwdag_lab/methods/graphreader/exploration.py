@@ -9,10 +9,10 @@ decision, taken when no reply could be used (see `hwdag_lab.methods.decisions`):
 - plan: find what answers the question;
 - initial nodes: those most similar to the question;
 - facts: read the unread chunk with the fact most similar to the question;
-- chunk: note its sentence most similar to the question, and go on in the queue;
+- chunk: note its sentence most similar to the question, and continue with the queue;
 - neighbors: terminate.
 
-Nothing is asked where there is no choice (no unread chunk, no unvisited neighbor).
+Without a choice nothing is asked (no unread chunk, no unvisited neighbor).
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ class Agent(Asker):
         self.config = config
 
     def choose(self, requests: Sequence[Decision[T]]) -> list[T | None]:
-        """`decide` with replies of the usual length."""
+        """Call `decide` for replies of the usual length."""
         return self.decide(requests, limit=self.config.reply_tokens)
 
     def fitting(self, lines: Sequence[str], around: str) -> int:
-        """How many lines fit into a prompt next to the text `around`; at least one."""
+        """Count the lines that fit into a prompt next to the text `around`; at least one."""
         config = self.config
         held = np.cumsum(self.count_tokens([line + "\n" for line in lines]))
         room = self.room(around, limit=config.reply_tokens, within=config.window_tokens)
         return max(1, int((held <= room).sum()))
 
     def clipped(self, text: str, limit: int) -> str:
-        """The first sentences of a text, at most `limit` tokens."""
+        """Return the first sentences of a text, at most `limit` tokens."""
         if self.count_tokens([text])[0] <= limit:
             return text
         head = chunk(text, count_tokens=self.count_tokens, limit=limit)[0]
         return text[head.start : head.end]
 
     def newest(self, lines: Iterable[str], limit: int) -> str:
-        """The last lines of a text, at most `limit` tokens; at least a part of the last line."""
+        """Return the last lines of a text, at most `limit` tokens; at least a part of the last line."""
         kept = list(lines)
         while len(kept) > 1 and self.count_tokens(["\n".join(kept)])[0] > limit:
             kept.pop(0)
@@ -141,7 +141,7 @@ def explore(question: str, vector: Vectors, world: FactGraph, agent: Agent) -> E
 def _initial(
     question: str, plan: str, world: FactGraph, similarity: QuestionSimilarity, agent: Agent
 ) -> tuple[list[int], int]:
-    """The nodes at which paths start: those that the agent chose, then the most similar ones.
+    """Return the nodes at which paths start: those that the agent chose, then the most similar ones.
 
     Returns:
         the nodes, and how many of them the agent failed to choose.
@@ -221,7 +221,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ExploredPath:
-    """What one path did: its start, calls, notebook, and what it read, in order.
+    """One path: its start, calls, notebook, and the nodes that it read, in order.
 
     `chunks` and `facts` are indices in the explored graph.
     """
@@ -381,7 +381,7 @@ class PathWalk:
         return taken.chosen[0] if taken.chosen else None
 
     def _shown_facts(self, node: int, groups: dict[int, list[int]]) -> tuple[list[int], str]:
-        """The facts most similar to the question that fit into the window, in reading order."""
+        """Return the facts most similar to the question that fit into the window, in reading order."""
         world = self.world
         facts = [fact for several in groups.values() for fact in several]
         ranked = most_similar(facts, self.similarity.facts)
@@ -397,7 +397,7 @@ class PathWalk:
         return [fact for fact in facts if fact in kept], "\n".join(listed)
 
     def _is_over(self) -> bool:
-        """Whether the calls are used up, which ends the path."""
+        """Return whether the calls are used up, which ends the path."""
         self.was_stopped = len(self._calls) >= self.agent.config.max_calls
         return self.was_stopped
 
@@ -432,7 +432,7 @@ def _retry(legal: Sequence[str]) -> str:
 def shown_elements(
     ranked: Sequence[int], world: FactGraph, bare: str, agent: Agent
 ) -> tuple[list[int], str]:
-    """The first elements that may be shown, and the lines that show them."""
+    """Return the first elements that may be shown, and the lines that show them."""
     shown = list(ranked[: agent.config.max_elements])
     lines = [f"* {name}" for name in names_of(shown, world)]
     number = agent.fitting(lines, bare)
@@ -440,10 +440,10 @@ def shown_elements(
 
 
 def names_of(elements: Sequence[int], world: FactGraph) -> list[str]:
-    """Names of elements, as shown."""
+    """Return names of elements, as shown."""
     return [world.elements[element].name for element in elements]
 
 
 def most_similar(indices: Sequence[int], similarity: Floats) -> list[int]:
-    """Indices by similarity to the question, highest first; ties keep their order."""
+    """Return indices by similarity to the question, highest first; ties keep their order."""
     return sorted(indices, key=lambda i: -similarity[i])

@@ -30,7 +30,7 @@ from hwdag_lab.methods.summaries import fill_template
 
 @dataclass(frozen=True, eq=False)
 class FactGraph:
-    """What is kept of one document, or of several joined.
+    """The facts of one document, or of several joined.
 
     A written fact rests on the most similar sentence of its chunk; a fact that is a sentence, on
     itself.
@@ -101,15 +101,15 @@ class FactGraph:
         return list(accumulate(map(len, self.sentences), initial=0))
 
     def rows(self, chunk: int) -> range:
-        """Rows of `sentence_vectors` that are sentences of a chunk."""
+        """Return rows of `sentence_vectors` that are sentences of a chunk."""
         return range(*self._first_sentence[chunk : chunk + 2])
 
     def sentence(self, chunk: int, number: int) -> str:
-        """A sentence of a chunk, verbatim."""
+        """Return a sentence of a chunk, verbatim."""
         return _slice(self.chunks[chunk], self.sentences[chunk][number])
 
     def neighbors(self, element: int) -> list[int]:
-        """Elements that share facts with it, those with most shared facts first."""
+        """Return elements that share facts with it, those with most shared facts first."""
         shared = Counter(
             other for fact in self.facts_of[element] for other in self.elements_of[fact]
         )
@@ -117,7 +117,7 @@ class FactGraph:
         return sorted(shared, key=lambda other: (-shared[other], other))
 
     def chunk_at(self, chunk: int, step: int) -> int | None:
-        """The chunk before (-1) or after (1) a chunk in its document."""
+        """Return the chunk before (-1) or after (1) a chunk in its document."""
         other = chunk + step
         if not 0 <= other < len(self.chunks):
             return None
@@ -125,7 +125,7 @@ class FactGraph:
         return other if same else None
 
     def graph(self) -> HWDAG:
-        """Elements (level 3) above their facts, facts above their chunks."""
+        """Return elements (level 3) above their facts, facts above their chunks."""
         first = len(self.chunks)
         ends = [[chunk] for chunk in self.chunk_of]
         ends += [[first + fact for fact in of] for of in self.facts_of]
@@ -143,7 +143,7 @@ class FactGraph:
 
 
 def _merged(several: Sequence[Sequence[Element]]) -> list[list[int]]:
-    """Joint indices of the elements of all documents; elements that share a key merge."""
+    """Return joint indices of the elements of all documents; elements that share a key merge."""
     parent: dict[str, str] = {}
 
     def root(key: str) -> str:
@@ -227,7 +227,7 @@ class Extraction:
         )
 
     def _written(self, texts: Sequence[str]) -> list[list[Extracted]]:
-        """Written facts per text; empty if none could be read."""
+        """Return written facts per text; empty if none could be read."""
         if self.asker is None:
             return [[] for _ in texts]
         requests = [
@@ -258,7 +258,7 @@ GAP_TOKENS = 1
 
 
 def paragraph_chunks(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
-    """Chunks of whole paragraphs within `limit` tokens; longer paragraphs are cut like `chunk`.
+    """Return chunks of whole paragraphs within `limit` tokens; longer paragraphs are cut like `chunk`.
 
     Paragraphs end at blank lines. The spans are trimmed, ascending and disjoint, and cover every
     visible character.
@@ -300,7 +300,7 @@ def _once(embed: Callable[[Sequence[str]], Vectors]) -> Callable[[Sequence[str]]
 
 
 def _sentences(node: Node) -> tuple[Span, ...]:
-    """Sentences of a chunk as spans of the document, or the chunk itself if it has none."""
+    """Return sentences of a chunk as spans of the document, or the chunk itself if it has none."""
     start = node.sources[0].start
     return tuple(Span(start + s.start, start + s.end) for s in sentences(node.text))
 
@@ -311,7 +311,7 @@ def _slice(node: Node, span: Span) -> str:
 
 
 def _grounded(text: str, reply: str) -> list[Extracted] | None:
-    """Facts of a reply, without echoes of the prompt, which share no word with the text."""
+    """Return facts of a reply, without echoes of the prompt, which share no word with the text."""
     known = set(content_words(text))
     return [fact for fact in facts_of(reply) if not known.isdisjoint(words(fact.text))] or None
 
@@ -319,7 +319,7 @@ def _grounded(text: str, reply: str) -> list[Extracted] | None:
 def _facts(
     chunk: int, written: Sequence[Extracted], node: Node, spans: Sequence[Span]
 ) -> Iterator[_Fact]:
-    """Written facts, or else the sentences; a fact without elements gets default ones."""
+    """Yield written facts, or else the sentences; a fact without elements gets default ones."""
     for one in written:
         yield _Fact(chunk, one.text, one.elements or terms_of(one.text), "generated")
     for span in () if written else spans:
@@ -333,7 +333,7 @@ def _sources(
     within: Sequence[Sequence[Span]],
     sentence_vectors: Vectors,
 ) -> list[Span]:
-    """The source of every fact: itself, or the most similar sentence of its chunk."""
+    """Return the source of every fact: itself, or the most similar sentence of its chunk."""
     first = np.cumsum([0, *map(len, within)]).tolist()
     found = []
     for fact, vector in zip(facts, fact_vectors, strict=True):

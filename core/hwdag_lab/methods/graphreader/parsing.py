@@ -79,7 +79,7 @@ class Extracted(NamedTuple):
 
 
 def sound(reply: str) -> str:
-    """The reply without thinking and without lone surrogates."""
+    """Return the reply without thinking and without lone surrogates."""
     text, _ = without_surrogates(reply)
     # why: some chat templates open the block, so the reply only closes it
     text = _END_OF_THINKING.split(text)[-1]
@@ -87,7 +87,7 @@ def sound(reply: str) -> str:
 
 
 def sections(reply: str) -> dict[str, str]:
-    """The text after each label ("notebook", "action", ...); the last of equal labels counts."""
+    """Return the text after each label ("notebook", "action", ...); the last of equal labels counts."""
     found: dict[str, list[str]] = {}
     current: list[str] = []
     for line in sound(reply).splitlines():
@@ -99,14 +99,14 @@ def sections(reply: str) -> dict[str, str]:
 
 
 def says_something(text: str) -> bool:
-    """Whether a text says more than "none"."""
+    """Return whether a text says more than "none"."""
     bare = text.strip()
     is_nothing = len(bare) <= LONGEST_NOTHING and _NOTHING.fullmatch(bare)
     return not is_nothing and any(map(str.isalnum, bare))
 
 
 def call_of(reply: str, legal: Collection[Function]) -> Call | None:
-    """The first legal call after "Action:", or else the only function that the reply names.
+    """Return the first legal call after "Action:", or else the only function that the reply names.
 
     So a reply that repeats the list of functions calls nothing.
     """
@@ -118,7 +118,7 @@ def call_of(reply: str, legal: Collection[Function]) -> Call | None:
 
 
 def numbers(argument: str) -> list[int]:
-    """The distinct whole numbers in an argument, in order."""
+    """Return the distinct whole numbers in an argument, in order."""
     return list(dict.fromkeys(int(number) for number in _NUMBER.findall(argument)))
 
 
@@ -139,7 +139,7 @@ def named_element(argument: str, offered: Sequence[str]) -> int | None:
 
 
 def chosen_elements(reply: str, offered: Sequence[str]) -> list[int]:
-    """Indices of the offered elements in a reply, one per line, in its order."""
+    """Return indices of the offered elements in a reply, one per line, in its order."""
     text = sound(reply)
     lines = parse_points(text) or [part for line in text.splitlines() for part in line.split(",")]
     found = (named_element(line[:LONGEST_ARGUMENT], offered) for line in lines)
@@ -147,19 +147,19 @@ def chosen_elements(reply: str, offered: Sequence[str]) -> list[int]:
 
 
 def plan_of(reply: str) -> str | None:
-    """The plan in a reply, with or without its label."""
+    """Return the plan in a reply, with or without its label."""
     plan = sections(reply).get("plan") or sound(reply).strip()
     return plan if says_something(plan) else None
 
 
 def notebook_of(reply: str) -> str | None:
-    """The new notebook in a reply; None if it is missing or empty."""
+    """Return the new notebook in a reply; None if it is missing or empty."""
     notes = sections(reply).get("notebook", "")
     return notes if says_something(notes) else None
 
 
 def answer_of(reply: str, notebooks: int) -> str | None:
-    """The final answer, or else the one that most notebooks support (the first of equals).
+    """Return the final answer, or else the one that most notebooks support (the first of equals).
 
     A final answer that says nothing ("unknown") counts only if no notebook supports another.
     """
@@ -178,7 +178,7 @@ def answer_of(reply: str, notebooks: int) -> str | None:
 
 
 def facts_of(reply: str) -> list[Extracted]:
-    """The distinct facts of a reply, from a list or a table."""
+    """Return the distinct facts of a reply, from a list or a table."""
     text = sound(reply)
     table = [line.strip("| \t") for line in text.splitlines() if "|" in line]
     kept: dict[str, Extracted] = {}
@@ -191,7 +191,7 @@ def facts_of(reply: str) -> list[Extracted]:
 
 
 def _folded(text: str) -> str:
-    """The key of a text with all words in the singular."""
+    """Return the key of a text with all words in the singular."""
     return " ".join(map(singular, key_of(text).split()))
 
 

@@ -40,7 +40,7 @@ QUESTION_TOKENS = 128  # room for the question where chunks are cut for a small 
 
 @dataclass(frozen=True, slots=True)
 class _Explored:
-    """What the answer to the same question needs of its search."""
+    """The part of a search that the answer to the same question needs."""
 
     exploration: Exploration
     agent: Agent
@@ -48,7 +48,7 @@ class _Explored:
 
 
 class GraphReaderRetriever(DocumentRetriever[FactGraph]):
-    """GraphReader: what an agent read on its paths through a graph of key elements.
+    """GraphReader: an agent reads along paths through a graph of key elements.
 
     Nodes are the chunks that were read, those on more paths first. If they exceed the token budget,
     each is cut to its sentences most similar to the question and the notebooks, best sentences of
@@ -138,7 +138,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         return extraction.graph(document)
 
     def _chunk_tokens(self) -> int:
-        """Tokens of a chunk that fits into the prompts that extract and read it."""
+        """Return tokens of a chunk that fits into the prompts that extract and read it."""
         config = self.config
         agent = Agent(self.writer, self.reader, config)
         around = wording.EXPLORE_CHUNK + wording.CALL_RETRY + ", ".join(ON_CHUNK)
@@ -169,7 +169,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         )
 
     def _evidence(self, explored: _Explored, world: FactGraph, request: SearchRequest) -> Found:
-        """The nodes of what was read.
+        """Return the nodes that were read.
 
         The score of a chunk is the number of paths that read it plus the relevance of its best
         sentence; that of a fact is its relevance.
@@ -210,7 +210,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
 
 
 def _building_notes(graphs: Sequence[FactGraph]) -> tuple[str, ...]:
-    """Notes on the builds of the graphs; for many documents only their number."""
+    """Return notes on the builds of the graphs; for many documents only their number."""
     noted = [graph for graph in graphs if graph.notes]
     if len(noted) < 2:
         return tuple(note for graph in noted for note in graph.notes)
@@ -229,7 +229,7 @@ class _Relevance:
         self._notes = embedded(embedder, said) if said else None
 
     def of(self, vectors: Vectors) -> Floats:
-        """Relevance of texts by their embeddings, (texts,)."""
+        """Return the relevance of texts by their embeddings, (texts,)."""
         found: Floats = (vectors @ self._question).astype(np.float64)
         if self._notes is not None:
             found = (found + (vectors @ self._notes.T).max(axis=1)) / 2
@@ -239,7 +239,7 @@ class _Relevance:
 def _best_sentences(
     chunks: Sequence[int], world: FactGraph, relevance: Floats, request: SearchRequest
 ) -> dict[int, list[Point]]:
-    """The best sentences of all chunks that fit into the budget together."""
+    """Return the best sentences of all chunks that fit into the budget together."""
     parts = [
         (chunk, Point(world.sentence(chunk, i), "extractive", (span,)))
         for chunk in chunks

@@ -45,7 +45,7 @@ class TokenScores:
 
 
 def tokens_with_spans(codec: Codec, text: str) -> tuple[list[int], list[Span]]:
-    """Token ids of plain text, and the characters of each token.
+    """Return the token ids of plain text, and the characters of each token.
 
     A tokenizer without offsets encodes word by word, and each token gets its whole word.
     """
@@ -81,11 +81,11 @@ class TextScoring:
         return self._usage
 
     def room(self, text: str) -> int:
-        """Tokens of the longest context that fits before `text`."""
+        """Return tokens of the longest context that fits before `text`."""
         return self._lm.context_tokens - len(self._opening) - len(self._tail(text))
 
     def after(self, contexts: Sequence[str], text: str) -> list[Floats]:
-        """Log-probability of every token of `text` after each context and a blank line.
+        """Return the log-probability of every token of `text` after each context and a blank line.
 
         Raises `ContextTooSmall` for a context longer than `room(text)`.
         """
@@ -102,7 +102,7 @@ class TextScoring:
         ]
 
     def stream(self, prefix: str) -> TextStream:
-        """A text that begins with `prefix`."""
+        """Return a text that begins with `prefix`."""
         return TextStream(self, [*self._opening, *self._lm.codec.encode(prefix)])
 
     def logits(self, ids: list[int], last: int, cache: DynamicCache) -> torch.Tensor:

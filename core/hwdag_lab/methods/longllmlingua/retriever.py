@@ -113,7 +113,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
     def _perplexities(
         self, scoring: TextScoring, question: str, nodes: Sequence[Node]
     ) -> list[float]:
-        """Perplexity of the question after each passage (eq. 2), or after its best window."""
+        """Return the perplexity of the question after each passage (eq. 2), or after its best window."""
         if len(nodes) == 1:
             return [1.0]  # there is nothing to rank
         text = f"{question} {self.config.restriction}"
@@ -134,7 +134,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
     def _compressed(
         self, compressor: Compressor, ranked: Sequence[Scored], tokens: Sequence[int], budget: int
     ) -> Iterator[Scored]:
-        """The compressed passages, best first; unused tokens of one go to the next."""
+        """Yield the compressed passages, best first; unused tokens of one go to the next."""
         shares = keep_ratios(tokens, budget, self.config.delta_tau)
         allowed, spent = 0.0, 0
         for scored, share, cost in zip(ranked, shares, tokens, strict=True):
@@ -147,7 +147,7 @@ class LongLLMLinguaRetriever(DocumentRetriever[CostedPassages]):
 
 
 def survivors(costs: Sequence[int], wanted: float) -> int:
-    """The number of ranked passages that hold `wanted` tokens; at least one."""
+    """Return the number of ranked passages that hold `wanted` tokens; at least one."""
     return min(len(costs), 1 + bisect_left(list(accumulate(costs)), wanted))
 
 
@@ -192,7 +192,7 @@ class Compressor:
         self.segment_tokens = min(segment_tokens, self._asked.room // 2 - 2)
 
     def cost(self, text: str) -> int:
-        """Tokens of a text as a line for the reader."""
+        """Return tokens of a text as a line for the reader."""
         return self._count([_line(text)])[0]
 
     def compress(self, text: str, tokens: int, room: int) -> list[Span]:
@@ -214,7 +214,7 @@ class Compressor:
         return self._within(text, kept, room)
 
     def contrast(self, lead: str, segment: str, origin: int) -> list[Word]:
-        """Words of a segment with s_i = ppl(x_i | x_<i) - ppl(x_i | question, x_<i), as logs.
+        """Return words of a segment with s_i = ppl(x_i | x_<i) - ppl(x_i | question, x_<i), as logs.
 
         `lead` is the white space before the segment, `origin` its start.
         """
@@ -229,7 +229,7 @@ class Compressor:
         ]
 
     def _within(self, text: str, kept: Sequence[Word], room: int) -> list[Span]:
-        """The pieces, without the worst words if the whole has more tokens than its parts."""
+        """Return the pieces, without the worst words if the whole has more tokens than its parts."""
         best = sorted(kept, key=lambda word: -word.score)
         while best:
             pieces = merge_words(text, sorted(best, key=lambda word: word.span))
@@ -255,12 +255,12 @@ def merge_words(text: str, kept: Sequence[Word]) -> list[Span]:
 
 
 def cut_text(text: str, pieces: Sequence[Span]) -> str:
-    """The text of the pieces, joined."""
+    """Return the text of the pieces, joined."""
     return "".join(text[piece.start : piece.end] for piece in pieces)
 
 
 def _best(scored: Sequence[Word], room: float) -> list[Word]:
-    """The words with the largest scores that fit, in text order."""
+    """Return the words with the largest scores that fit, in text order."""
     chosen = []
     for word in sorted(scored, key=lambda word: -word.score):
         if word.tokens <= room:
@@ -281,7 +281,7 @@ def _node(passage: Node, pieces: Sequence[Span], reader: Reader) -> Node:
 
 
 def _lead(text: str, segment: Span) -> str:
-    """The white space between a segment and the text before it."""
+    """Return the white space between a segment and the text before it."""
     if segment.start == 0:
         return "\n"
     before = text[segment.start - 1]
@@ -306,7 +306,7 @@ def _checked_room(room: int, reader: Reader) -> int:
 
 
 def scoring_of(reader: Reader) -> TextScoring:
-    """A fresh scoring session with a reader, at a cost of zero so far.
+    """Return a fresh scoring session with a reader, at a cost of zero so far.
 
     The reader is a `HuggingFaceLM`, or has a method `scoring()` that returns the equivalent of
     `TextScoring`. Raises `ReaderRequired` for any other.

@@ -21,7 +21,7 @@ _RUN = re.compile(r"\S+")
 
 
 def words(text: str, tokens: Sequence[Span]) -> list[Span]:
-    """Words of a text, given the characters of its tokens: ascending and disjoint.
+    """Return words of a text, given the characters of its tokens: ascending and disjoint.
 
     A word is a run of visible characters. In scripts without spaces between words, and in runs of
     more than `LONGEST_WORD` characters, runs are cut between tokens, but never before a combining
@@ -33,7 +33,7 @@ def words(text: str, tokens: Sequence[Span]) -> list[Span]:
 
 
 def tokens_of(spans: Sequence[Span], tokens: Sequence[Span]) -> list[list[int]]:
-    """Indices of the tokens that share a character with each of these disjoint spans."""
+    """Return indices of the tokens that share a character with each of these disjoint spans."""
     span_of = {i: at for at, span in enumerate(spans) for i in range(span.start, span.end)}
     found: list[list[int]] = [[] for _ in spans]
     for index, token in enumerate(tokens):

@@ -105,7 +105,7 @@ class ModelColumns:
         )
 
     def context(self, ids: Ids) -> Vectors:
-        """Mean attention of a context to each of its tokens, (tokens,).
+        """Return the mean attention of a context to each of its tokens, (tokens,).
 
         The rows include the opening. Counted in the reader's usage. Raises `ContextTooSmall` if the
         model cannot hold it.
@@ -123,7 +123,7 @@ class ModelColumns:
         return means[len(self._before) :]
 
     def ask(self, ids: Ids, question: str) -> Asked:
-        """Mean attention of a question, after a blank line, to each token of a context.
+        """Return the mean attention of a question, after a blank line, to each token of a context.
 
         Raises `QuestionTooLong` if they do not fit together.
         """
@@ -151,7 +151,7 @@ class ModelColumns:
         self.caches.drop(ids)
 
     def _empty(self) -> DynamicCache | None:
-        """A cache, unless none is kept; a hybrid reads every context anew."""
+        """Return a cache, unless none is kept; a hybrid reads every context anew."""
         return croppable_cache(self._lm.model.config) if self.caches.limit else None
 
     def _means(
@@ -178,7 +178,7 @@ class ContextCaches:
         return sum(size for _, size in self.held.values())
 
     def get(self, ids: Ids) -> DynamicCache | None:
-        """A copy that may grow; it never changes what it shares with the kept cache."""
+        """Return a copy that may grow; it never changes what it shares with the kept cache."""
         with self._lock:
             held, _ = self.held.get(_digest(ids), (None, 0))
             if held is None:
@@ -239,7 +239,7 @@ def wiggled(
 
 
 def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int) -> TokenRange:
-    """A range without surrounding white space, moved by `origin`."""
+    """Return a range without surrounding white space, moved by `origin`."""
     while end > start and not codec.decode(ids[end - 1 : end]).strip():
         end -= 1
     while start < end and not codec.decode(ids[start : start + 1]).strip():
@@ -248,5 +248,5 @@ def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int
 
 
 def _bare(text: str) -> str:
-    """A text without what a tokenizer may change: case and spacing."""
+    """Return a text without what a tokenizer may change: case and spacing."""
     return "".join(text.split()).casefold()

@@ -23,7 +23,7 @@ TOLERANCE = 30  # `tol` of Algorithm 1: how far a boundary moves from the first 
 
 
 def by_offsets(tokens: Sequence[Span], sentences: Sequence[Span]) -> list[TokenRange]:
-    """Token ranges of sentences, given the characters of both, in ascending order.
+    """Return the token ranges of sentences, given the characters of both, in ascending order.
 
     A token across sentences goes to the one that holds most of it (the first of equals), a token
     between sentences to none. A sentence that gets no token, because others hold more of its only
@@ -53,7 +53,7 @@ def by_wiggling(
     clean: Callable[[str], str] = str.strip,
     tolerance: int = TOLERANCE,
 ) -> list[int]:
-    """Algorithm 1: the token at which every sentence ends, (sentences,).
+    """Return algorithm 1: the token at which every sentence ends, (sentences,).
 
     The first guess is the number of tokens of the text up to the end of the sentence. It moves
     token by token until the tokens since the last boundary read like the sentence. If they never
@@ -97,7 +97,7 @@ def _wiggled(
 
 
 def _parts(token: Span, sentences: Sequence[Span], first: int) -> list[tuple[int, int]]:
-    """Ordinals of the sentences that share characters with a token, and how many."""
+    """Return ordinals of the sentences that share characters with a token, and how many."""
     found = []
     while first < len(sentences) and sentences[first].start < token.end:
         if size := token.overlap(sentences[first]):

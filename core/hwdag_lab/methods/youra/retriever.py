@@ -68,7 +68,7 @@ class YouraConfig(CheckedOptions):
         heads: "auto" for the known retrieval heads of the model, else all; "all" for the mean of
             the paper, over all layers; "last" for the last layer, as in the authors' code; or
             (layer, head) pairs.
-        difference: "increase" is what a token gains by the question; with "absolute" (equation 1) a
+        difference: "increase" is the gain of a token by the question; with "absolute" (equation 1) a
             loss counts as a reaction too.
         mean: over the tokens of a sentence: "arithmetic" (equation 6) or "geometric" (section 3.3).
         scale: makes windows of different length comparable: "none" (the paper), or "length", in
@@ -93,7 +93,7 @@ class YouraConfig(CheckedOptions):
 
     @classmethod
     def paper(cls, **options: Any) -> Self:
-        """The settings of the paper: equation 1, all heads, geometric means, no scaling."""
+        """Return the settings of the paper: equation 1, all heads, geometric means, no scaling."""
         return cls(**{**PAPERS, **options})
 
     @property
@@ -184,7 +184,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return ReadWindow(sentences, ids, inside, self._context(ids))
 
     def _context(self, ids: Ids) -> Vectors:
-        """Attention of a context to itself, from the cache if it is there."""
+        """Return attention of a context to itself, from the cache if it is there."""
         heads, opening = self.columns.heads, self.columns.opening
         key = key_of("context", self.reader.name, heads, opening, ids.tolist())
 
@@ -206,7 +206,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
         return _chosen(scored, request, self.config.most_sentences, usage)
 
     def _scores(self, window: ReadWindow, question: str) -> tuple[Floats, Usage]:
-        """Reaction scores of the sentences of a window."""
+        """Return reaction scores of the sentences of a window."""
         if not len(window.ids):
             return np.zeros(len(window.sentences)), Usage()
         asked, config = self.columns.ask(window.ids, question), self.config
@@ -217,7 +217,7 @@ class YouraRetriever(DocumentRetriever[Contexts]):
 
 
 def _chosen(scored: Sequence[Scored], request: SearchRequest, share: float, usage: Usage) -> Found:
-    """The best sentences that fit, in text order, then all others by score.
+    """Return the best sentences that fit, in text order, then all others by score.
 
     Negative scores (lost attention) become 0, because scores become shares.
     """
@@ -245,7 +245,7 @@ def _chosen(scored: Sequence[Scored], request: SearchRequest, share: float, usag
 
 
 def _borders(ranges: NDArray[np.int32], room: int) -> list[int]:
-    """First sentences of the windows, and the end: few windows of about equal length."""
+    """Return first sentences of the windows, and the end: few windows of about equal length."""
     starts = np.maximum.accumulate(np.append(ranges[:, 0], ranges[:, 1].max(initial=0)))
     costs = np.diff(starts).tolist()
     windows = len(pack(costs, room))
@@ -267,7 +267,7 @@ FLOOR = 1e-6
 def reaction(
     context: Vectors, question: Vectors, *, rows: tuple[int, int], difference: Reaction
 ) -> Floats:
-    """AttnVec(context + question) - AttnVec(context), or its absolute value (eq. 1), (tokens,).
+    """Return AttnVec(context + question) - AttnVec(context), or its absolute value (eq. 1), (tokens,).
 
     Args:
         context: mean of the rows of the context, (tokens,).
@@ -283,7 +283,7 @@ def reaction(
 
 
 def scaled(found: Floats, *, rows: tuple[int, int], scale: Scale) -> Floats:
-    """Reactions in units that windows of different length share, (tokens,).
+    """Return reactions in units that windows of different length share, (tokens,).
 
     A reaction is q / (c + q) times the difference of two means of about 1 / c each.
     """
@@ -292,7 +292,7 @@ def scaled(found: Floats, *, rows: tuple[int, int], scale: Scale) -> Floats:
 
 
 def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Floats:
-    """Mean reaction of every token range, (ranges,); 0 for an empty one.
+    """Return the mean reaction of every token range, (ranges,); 0 for an empty one.
 
     The geometric mean raises values below `FLOOR`, including losses, to it: a single token without
     a reaction must not erase its sentence.
@@ -309,7 +309,7 @@ def sentence_scores(found: Floats, ranges: NDArray[np.int32], mean: Mean) -> Flo
 
 
 def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> ModelColumns:
-    """The columns of a reader; see `ModelColumns`.
+    """Return the columns of a reader; see `ModelColumns`.
 
     The reader is a `HuggingFaceLM`, or has a method `columns(heads, memory_bytes=)` that returns
     the equivalent of `ModelColumns`. Raises `ReaderRequired` for any other.
