@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from hwdag_files.content import Content
 
@@ -14,5 +15,6 @@ def epub_content(data: bytes) -> Content:
 
     # why not the class MarkItDown: it reads a package that is none of its kind as any other zip
     unescaped = {"escape_asterisks": False, "escape_underscores": False}
-    found = EpubConverter().convert(io.BytesIO(data), StreamInfo(extension=".epub"), **unescaped)
+    converter: Any = EpubConverter
+    found = converter().convert(io.BytesIO(data), StreamInfo(extension=".epub"), **unescaped)
     return Content(found.markdown, found.title or "")

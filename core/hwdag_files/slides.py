@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 from hwdag_files.content import Content
 
@@ -18,7 +19,8 @@ def slides_content(data: bytes) -> Content:
 
     # why not the class MarkItDown: it reads a package that is none of its kind as any other zip
     unescaped = {"escape_asterisks": False, "escape_underscores": False}
-    found = PptxConverter().convert(io.BytesIO(data), StreamInfo(extension=".pptx"), **unescaped)
+    converter: Any = PptxConverter
+    found = converter().convert(io.BytesIO(data), StreamInfo(extension=".pptx"), **unescaped)
     text = _SLIDE_NUMBER.sub("", found.markdown)
     # why: paragraphs of a slide have no marks, and seldom a full stop
     text = _SLIDE_LINES.sub(lambda lines: "- " + lines[0].replace("\n", "\n- "), text)
