@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
-from itertools import chain, repeat, takewhile, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hwdag.text.headings import LONGEST_HEADING
-from hwdag.text.tables import has_numbers, names_columns, table_lines
+from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import COUNTED, Content, UnreadableError, decoded
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ _HOLDERS = frozenset({"table", "ul", "ol", "dl", "select"})
 
 DEEPEST = 100
 """Open elements among which such a one is looked for."""
-
-MOST_SPANNED = 100
-"""How many times as long a table may be with its spans and the names of its columns."""
 
 # what looks like a character reference by number but is none, or is of an absurd length
 _NO_REFERENCE = re.compile("&#(?!(?:[0-9]{1,20}|[xX][0-9a-fA-F]{1,20})[^0-9a-fA-F])")
@@ -221,16 +217,6 @@ def _is_hidden(tag: Tag) -> bool:
     return tag.name != "p" or not any(map(_BLOCK.fullmatch, inner))
 
 
-class _Cell(NamedTuple):
-    text: str
-    is_name: bool
-    columns: int
-    rows: int
-
-
-_EMPTY = _Cell("", False, 1, 1)
-
-
 def _data_table(table: Tag) -> list[str]:
     """The rows of a table that has header cells, or names above numbers; none of one that lays out a page."""
     if table.find("table"):  # why: that is layout as a rule
@@ -239,34 +225,13 @@ def _data_table(table: Tag) -> list[str]:
     if sum(len(row) for _, row in found) != len(table.find_all(["td", "th"])):
         return []  # why: cells without a row
     cells = [list(map(_cell, row)) for tag, row in found if not _is_hidden(tag)]
-    most = MOST_SPANNED * sum(len(cell.text) + 1 for row in cells for cell in row)
-    rows = _spread(cells, most)
-    if not rows:
-        return []
-    alone = list(takewhile(_is_alone, rows))  # a title within the table
-    rest = rows[len(alone) :]
-    if table.find("th"):
-        heads = list(takewhile(_is_header, rest))
-    elif _has_names(list(map(_texts, rest))):
-        heads = rest[:1]
-    else:  # why: without names it is layout as a rule
-        return []
-    if len(heads) == len(rest):
-        heads = heads[:1]
-    body = rest[len(heads) :]
-    columns = zip_longest(*heads, fillvalue=_EMPTY)
-    names = [" ".join(dict.fromkeys(cell.text for cell in column)).strip() for column in columns]
-    named = (zip(row, names, strict=False) for row in body)
-    if sum(len(cell.text) + len(name) for row in named for cell, name in row) > most:
-        return []
-    caption = table.find("caption")
-    above = [] if caption is None else [_one_line(caption), ""]
-    above += table_lines(map(_texts, alone), has_header=False)
-    return above + table_lines([names, *map(_texts, body)], has_header=bool(heads))
+    lines = cell_lines(cells, has_names=table.find("th") is not None)
+    caption = table.find("caption") if lines else None
+    return lines if caption is None else [_one_line(caption), "", *lines]
 
 
-def _cell(tag: Tag) -> _Cell:
-    return _Cell(_one_line(tag), tag.name == "th", _span(tag, "colspan"), _span(tag, "rowspan"))
+def _cell(tag: Tag) -> Cell:
+    return Cell(_one_line(tag), tag.name == "th", _span(tag, "colspan"), _span(tag, "rowspan"))
 
 
 def _span(tag: Tag, name: str) -> int:
@@ -280,53 +245,3 @@ def _one_line(tag: Tag) -> str:
 
 def _unmarked(text: str) -> str:
     return " ".join(re.sub(_MARK, " ", text).split())
-
-
-def _spread(rows: Sequence[Sequence[_Cell]], most: int) -> list[list[_Cell]]:
-    """The cell at every place of a table, in all rows and columns that it spans.
-
-    Nothing where that takes more than `most` characters.
-    """
-    spread = list[list[_Cell]]()
-    above = dict[int, tuple[_Cell, int]]()  # by column, with the rows that are left of the span
-    for row in rows:
-        line, below = list[_Cell](), dict[int, tuple[_Cell, int]]()
-        own = chain.from_iterable(repeat(cell, cell.columns) for cell in row)
-        while True:
-            if len(line) in above:
-                cell, left = above.pop(len(line))
-            elif (cell := next(own, _EMPTY)) is _EMPTY and not above:
-                break
-            else:
-                left = cell.rows
-            if left > 1:
-                below[len(line)] = cell, left - 1
-            line.append(cell)
-            most -= len(cell.text) + 1
-            if most < 0:
-                return []
-        above = below
-        if row:
-            spread.append(line)
-    return spread
-
-
-def _is_alone(row: Sequence[_Cell]) -> bool:
-    """Whether one cell is the whole row."""
-    return all(cell is row[0] for cell in row)
-
-
-def _is_header(row: Sequence[_Cell]) -> bool:
-    """Whether a row has names in all its cells, not only in the first one."""
-    return any(cell.is_name and cell is not row[0] for cell in row) and all(
-        cell.is_name or not cell.text for cell in row
-    )
-
-
-def _has_names(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row of a table without header cells names its columns."""
-    return len(rows) > 2 and names_columns(rows) and has_numbers(rows[1:])
-
-
-def _texts(row: Sequence[_Cell]) -> list[str]:
-    return [cell.text for cell in (row[:1] if _is_alone(row) else row)]

@@ -1,28 +1,458 @@
-"""Word documents to text."""
+"""Word documents to text, as a person sees them: numbers of paragraphs counted, hidden text left out."""
 
 from __future__ import annotations
 
-import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
 
+from hwdag.text.headings import LONGEST_HEADING
+from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content
-from hwdag_files.html import page_text
+from hwdag_files.marks import box, lowered, raised, struck, with_marks
+from hwdag_files.numbering import WORD, Numbering
+from hwdag_files.packages import Package
+from hwdag_files.word_styles import Style, Styles, is_on, value
+
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_BOX = "{http://schemas.microsoft.com/office/word/2010/wordml}checkbox"
+_CHECKED = "{http://schemas.microsoft.com/office/word/2010/wordml}checked"
+
+_HOLDS_NO_TEXT = (
+    "pPr rPr tblPr tblPrEx tblGrid trPr tcPr sdtPr sdtEndPr sectPr instrText delInstrText rt"
+)
+_LEFT_OUT = frozenset(_HOLDS_NO_TEXT.split())
+"""Elements without text that a person sees."""
+
+_SIGNS = {
+    "tab": "\t",
+    "ptab": "\t",
+    "br": "\n",
+    "cr": "\n",
+    "noBreakHyphen": "\u2011",
+    "softHyphen": "",
+}
+_BOXES = {("Wingdings", sign): True for sign in (0x78, 0xFD, 0xFE)}
+_BOXES |= {("Wingdings", sign): False for sign in (0x6F, 0x71, 0x72, 0xA8)}
+_BOXES |= {("Wingdings 2", sign): True for sign in (0x51, 0x52, 0x53, 0x54)}
+_BOXES |= {("Wingdings 2", sign): False for sign in (0x2A, 0xA3)}
+_PRIVATE = re.compile("[\uf020-\uf0ff]")
+
+_NOTES = {
+    "hidden": "{} hidden passage{s} left out",
+    "deleted": "{} passage{s} left out that tracked changes delete or move away",
+    "comment": "{} comment{s} left out",
+    "picture": "{} picture{s} not read",
+    "formula": "{} formula{s} not understood: read as plain letters",
+    "object": "{} embedded object{s}, chart{s} or diagram{s} not read",
+    "letter": "{} letter{s} of symbol fonts not read",
+    "page": "headers and footers left out",
+}
+_ITEM = re.compile(r"\d{1,3}[.)]")
 
 
 def word_content(data: bytes) -> Content:
     """Read a Word document; headings and list items are marked as in Markdown."""
-    from bs4 import BeautifulSoup
-    from mammoth import convert_to_html, html
-    from markitdown.converter_utils.docx.pre_process import pre_process_docx
+    return _Reader(Package(data)).content()
 
-    found = convert_to_html(
-        pre_process_docx(io.BytesIO(data)),  # the formulas as LaTeX
-        convert_image=lambda image: [html.text(image.alt_text or "")],
-        style_map="p[style-name='Title'] => p.title:fresh",
+
+class _Reader:
+    def __init__(self, package: Package) -> None:
+        self.package = package
+        [self.main, *_] = [
+            *package.related("", "officeDocument"),
+            *{"word/document.xml"} & package.names,
+        ] or [""]
+        if not self.main:
+            raise ValueError("no document within the package")
+        self.styles = Styles(self._part("styles"))
+        self.numbering = Numbering(self._part("numbering"), self.styles.list_of)
+        self.noted = Counter[str]()
+        self.title = ""
+        self.beside: list[Any] = []  # text boxes of the paragraph
+        self.footnotes: list[tuple[str, str]] = []  # kind and id, in the order of their marks
+        self.fields: list[str] = []  # what open fields show at their end
+        self.lists: list[int] = []  # levels of the open items
+        self.pending = ""  # of paragraphs whose end is deleted
+
+    def content(self) -> Content:
+        blocks = list[str]()
+        for element in self.package.children(self.main, f"{WORD}body"):
+            blocks += self.blocks(element)
+        blocks += self._footnotes()
+        if self._part("comments") is not None:
+            self.noted["comment"] = len(self._part("comments"))
+        for kind in ("header", "footer"):
+            for name in self.package.related(self.main, kind):
+                texts = self.package.xml(name).iter(f"{WORD}t")
+                if re.search(r"[^\W\d_]{3}", "".join(one.text or "" for one in texts)):
+                    self.noted["page"] = 1
+        notes = (
+            text.format(number, s="s" * (number > 1))
+            for kind, text in _NOTES.items()
+            if (number := self.noted[kind])
+        )
+        return Content(_joined(blocks), self.title, tuple(notes))
+
+    def blocks(self, element: Any) -> Iterator[str]:
+        """Yield the paragraphs and rows within an element."""
+        name = _name(element)
+        if name == "p":
+            yield from self._paragraph(element)
+        elif name == "tbl":
+            yield from self._table(element)
+        elif name in ("del", "moveFrom"):
+            self._count_deleted(element)
+        elif name == "altChunk":
+            self.noted["object"] += 1
+        elif name not in _LEFT_OUT:
+            for child in element:
+                yield from self.blocks(child)
+
+    def _paragraph(self, element: Any) -> Iterator[str]:
+        properties = element.find(f"{WORD}pPr")
+        own = None if properties is None else value(properties.find(f"{WORD}pStyle"))
+        style_id = own or self.styles.default
+        style = self.styles.get(style_id)
+        text, self.pending = self.pending + self._inline(element, style), ""
+        mark = None if properties is None else properties.find(f"{WORD}rPr")
+        if mark is not None and mark.find(f"{WORD}del") is not None:
+            self.pending = text
+            return
+        boxes, self.beside = self.beside, []
+        text = _lines(with_marks(text))
+        number = self._number(properties, style_id, style, is_blank=not text)
+        if text:
+            yield self._marked(text, number, _heading(properties, style), style)
+        for one in boxes:
+            yield from self.blocks(one)
+
+    def _marked(self, text: str, number: tuple[str, int] | None, heading: int, style: Style) -> str:
+        """Put the sign of a heading or an item before a paragraph."""
+        shown = number[0].strip() if number else ""
+        whole = f"{shown} {text}" if shown else text
+        if style.name.casefold() == "title":
+            self.title = self.title or " ".join(text.split())
+        elif heading and len(whole) <= LONGEST_HEADING:
+            self.lists.clear()
+            return "#" * heading + " " + " ".join(whole.split())
+        if number is None:
+            return whole
+        while self.lists and self.lists[-1] >= number[1]:
+            self.lists.pop()
+        indent = "  " * len(self.lists)
+        self.lists.append(number[1])
+        whole = whole.replace("\n", f"\n{indent}  ")
+        return f"{indent}{whole}" if _ITEM.fullmatch(shown) else f"{indent}- {whole}"
+
+    def _number(
+        self, properties: Any, style_id: str, style: Style, *, is_blank: bool
+    ) -> tuple[str, int] | None:
+        """Return the number of a paragraph, and its level; count it."""
+        own = None if properties is None else properties.find(f"{WORD}numPr")
+        number_id = None if own is None else value(own.find(f"{WORD}numId"))
+        level = None if own is None else value(own.find(f"{WORD}ilvl"))
+        by_style = self.numbering.by_style(style_id)
+        at = int(level) if level and level.isdigit() else style.level
+        if number_id is None:
+            number_id = style.number_id or (by_style[0] if by_style else "")
+        if at is None:
+            at = by_style[1] if by_style else 0
+        # why: Word shows the number of an empty paragraph, but none of a hidden one
+        if number_id in ("", "0") or (is_blank and self._is_hidden(properties, style)):
+            return None
+        number = self.numbering.next(number_id, at, self.styles.language)
+        return None if number is None else (number, at)
+
+    @staticmethod
+    def _is_hidden(properties: Any, style: Style) -> bool:
+        mark = None if properties is None else properties.find(f"{WORD}rPr")
+        return bool(style.hidden if (own := is_on(mark, "vanish")) is None else own)
+
+    def _inline(self, element: Any, style: Style) -> str:
+        """Return the text within a paragraph, runs and what holds them."""
+        return "".join(self._piece(child, style) for child in element)
+
+    def _piece(self, element: Any, style: Style) -> str:
+        name = _name(element)
+        if name == "r":
+            return self._run(element, style)
+        if name in ("del", "moveFrom"):
+            self._count_deleted(element)
+        elif name == "sdt":
+            return self._control(element, style)
+        elif name == "oMath":
+            return self._formula(element)
+        elif name == "AlternateContent":
+            return self._alternative(element, style)
+        elif name not in _LEFT_OUT:
+            return self._part_of_run(element, style)
+        return ""
+
+    def _run(self, run: Any, style: Style) -> str:
+        properties = run.find(f"{WORD}rPr")
+        name = None if properties is None else value(properties.find(f"{WORD}rStyle"))
+        own = self.styles.get(name) if name else Style()
+        hidden = is_on(properties, "vanish")
+        if hidden is None:
+            hidden = bool(own.hidden) ^ bool(style.hidden)
+        text = self._inline(run, style)
+        if hidden:
+            self.noted["hidden"] += bool(text.strip())
+            return ""
+        font = None if properties is None else properties.find(f"{WORD}rFonts")
+        if _PRIVATE.search(text):
+            name = "" if font is None else font.get(f"{WORD}ascii", "")
+            text = _PRIVATE.sub(lambda sign: self._symbol(name, ord(sign[0])), text)
+        align = None if properties is None else value(properties.find(f"{WORD}vertAlign"))
+        place = None if properties is None else value(properties.find(f"{WORD}position"))
+        align = align or own.align or style.align or ""
+        if align == "superscript" or (place and place.isdigit() and int(place) > 0):
+            text = raised(text)
+        elif align == "subscript" or (place and place.startswith("-")):
+            text = lowered(text)
+        is_struck = is_on(properties, "strike", "dstrike")
+        if is_struck is None:
+            is_struck = bool(own.struck) ^ bool(style.struck)
+        return struck(text) if is_struck else text
+
+    def _part_of_run(self, element: Any, style: Style) -> str:
+        name = _name(element)
+        if name == "t":
+            return " ".join((element.text or "").split("\n"))
+        if name in _SIGNS:
+            return _SIGNS[name]
+        if name == "sym":
+            code = int(element.get(f"{WORD}char", "0"), 16)
+            return self._symbol(element.get(f"{WORD}font", ""), code)
+        if name == "fldChar":
+            return self._field(element)
+        if name in ("footnoteReference", "endnoteReference"):
+            self.footnotes.append((name[: -len("Reference")], element.get(f"{WORD}id", "")))
+            return f"[{len(self.footnotes)}]"
+        if name in ("drawing", "pict", "object"):
+            return self._drawing(element)
+        return self._inline(element, style)
+
+    def _symbol(self, font: str, code: int) -> str:
+        """Return the letter of a symbol font, which a person sees as a sign."""
+        from mammoth.docx.dingbats import dingbats
+
+        code = code - 0xF000 if 0xF000 <= code <= 0xF0FF else code
+        if (font, code) in _BOXES:
+            return box(is_checked=_BOXES[font, code])
+        if (found := dingbats.get((font, code))) is None:
+            self.noted["letter"] += 1
+            return ""
+        return chr(found)
+
+    def _field(self, mark: Any) -> str:
+        """Return what a field shows that has no text of its own: a box, or the choice of a list."""
+        kind = mark.get(f"{WORD}fldCharType")
+        if kind == "begin":
+            self.fields.append("")
+            check = mark.find(f"{WORD}ffData/{WORD}checkBox")
+            entries = mark.findall(f"{WORD}ffData/{WORD}ddList/{WORD}listEntry")
+            if check is not None:
+                state = is_on(check, "checked")
+                state = is_on(check, "default") if state is None else state
+                return box(is_checked=bool(state))
+            if entries:
+                chosen = value(mark.find(f"{WORD}ffData/{WORD}ddList/{WORD}result")) or "0"
+                at = int(chosen) if chosen.isdigit() else 0
+                self.fields[-1] = value(entries[at]) or "" if at < len(entries) else ""
+        elif kind == "end" and self.fields:
+            return self.fields.pop()
+        return ""
+
+    def _control(self, element: Any, style: Style) -> str:
+        check = element.find(f"{WORD}sdtPr/{_BOX}")
+        if check is None:
+            return self._inline(element, style)
+        state = check.find(_CHECKED)
+        name = _CHECKED.replace("checked", "val")
+        return box(is_checked=state is not None and state.get(name) in ("1", "true", "on"))
+
+    def _alternative(self, element: Any, style: Style) -> str:
+        """Read the newest form of what a file has in several; an older one if it has no text."""
+        for child in element:
+            before = len(self.beside)
+            text = self._inline(child, style)
+            if text.strip() or len(self.beside) > before:
+                return text
+        return ""
+
+    def _drawing(self, element: Any) -> str:
+        """Return the description of a picture; text boxes are read after the paragraph."""
+        boxes = list(element.iter(f"{WORD}txbxContent"))
+        self.beside += [one for one in boxes if not _within(one, element, "Fallback")]
+        if boxes:
+            return ""
+        texts = [one.get("string", "") for one in element.iter() if _name(one) == "textpath"]
+        shown = [one for one in element.iter() if _name(one) in ("docPr", "shape")]
+        names = ("descr", "alt")
+        texts += [text for one in shown for name in names if (text := one.get(name, "").strip())]
+        inner = set(map(_name, element.iter()))
+        if inner & {"chart", "relIds", "OLEObject"}:
+            self.noted["object"] += 1
+        elif inner & {"blip", "imagedata"}:
+            self.noted["picture"] += 1
+        return " ".join(dict.fromkeys(filter(None, texts)))
+
+    def _formula(self, element: Any) -> str:
+        """Return a formula as LaTeX, or its letters if it cannot be converted."""
+        from markitdown.converter_utils.docx.math.omml import oMath2Latex
+
+        convert: Any = oMath2Latex
+        latex = ""
+        with suppress(Exception):  # why: it raises all kinds for what it does not know
+            latex = str(convert(element).latex or "").strip()
+        if not latex:
+            latex = "".join(one.text or "" for one in element.iter(f"{_MATH}t")).strip()
+            self.noted["formula"] += bool(latex)
+            return latex
+        parent = element.getparent()
+        sign = "$$" if parent is not None and _name(parent) == "oMathPara" else "$"
+        return f"{sign}{latex}{sign}"
+
+    def _count_deleted(self, element: Any) -> None:
+        texts = (one.text or "" for one in element.iter(f"{WORD}delText", f"{WORD}t"))
+        self.noted["deleted"] += bool("".join(texts).strip())
+
+    def _table(self, table: Any) -> Iterator[str]:
+        rows, headers = list[list[tuple[list[str], int, str | None]]](), list[bool]()
+        for row in _rows(table):
+            properties = row.find(f"{WORD}trPr")
+            if properties is not None and properties.find(f"{WORD}del") is not None:
+                self._count_deleted(row)
+                continue
+            if is_on(properties, "hidden"):
+                self.noted["hidden"] += 1
+                continue
+            before = None if properties is None else value(properties.find(f"{WORD}gridBefore"))
+            skipped = int(before) if before and before.isdigit() else 0
+            gap: list[tuple[list[str], int, str | None]] = [([], min(skipped, 63), None)]
+            rows.append((gap if skipped else []) + [self._cell(cell) for cell in _cells(row)])
+            headers.append(bool(is_on(properties, "tblHeader")))
+        is_nested = next(table.iterdescendants(f"{WORD}tbl"), None) is not None
+        if is_nested or all(len(row) < 2 for row in rows):  # why: that is layout as a rule
+            yield from (block for row in rows for texts, _, _ in row for block in texts)
+            return
+        if headers and not any(headers):  # why: few documents mark the header of a table
+            headers[0] = True
+        cells = _merged(rows, headers)
+        lines = cell_lines(cells, has_names=True)
+        yield "\n".join(lines) if lines else "\n".join("\t".join(c.text for c in r) for r in cells)
+
+    def _cell(self, cell: Any) -> tuple[list[str], int, str | None]:
+        """Return the blocks of a cell, the columns that it spans, and how it is merged with that above."""
+        properties = cell.find(f"{WORD}tcPr")
+        blocks = [block for child in cell for block in self.blocks(child)]
+        if properties is None:
+            return blocks, 1, None
+        span = value(properties.find(f"{WORD}gridSpan"))
+        merge = properties.find(f"{WORD}vMerge")
+        kind = None if merge is None else value(merge) or "continue"
+        return blocks, min(max(int(span), 1), 63) if span and span.isdigit() else 1, kind
+
+    def _footnotes(self) -> Iterator[str]:
+        texts = dict[tuple[str, str], Any]()
+        for kind in {kind for kind, _ in self.footnotes}:
+            root = self._part(f"{kind}s")
+            for one in () if root is None else root:
+                texts[kind, one.get(f"{WORD}id", "")] = one
+        self.lists.clear()
+        for number, key in enumerate(self.footnotes, 1):
+            blocks = self.blocks(texts[key]) if key in texts else iter(())
+            if text := _one_line(blocks):
+                yield f"- [{number}] {text}"
+
+    def _part(self, kind: str) -> Any:
+        names = self.package.related(self.main, kind) or [f"word/{kind}.xml"]
+        return self.package.xml(names[0]) if names[0] in self.package.names else None
+
+
+def _heading(properties: Any, style: Style) -> int:
+    outline = None if properties is None else value(properties.find(f"{WORD}outlineLvl"))
+    if outline is None or not outline.isdigit():
+        return style.heading
+    return min(int(outline) + 1, 6) if int(outline) < 9 else 0
+
+
+def _merged(
+    rows: list[list[tuple[list[str], int, str | None]]], headers: list[bool]
+) -> list[list[Cell]]:
+    """Return the cells of each row, in which a cell of several rows stands once, in the first."""
+    cells, open_at = list[list[Cell]](), dict[int, tuple[int, int]]()
+    for row, is_header in zip(rows, headers, strict=True):
+        line, column = list[Cell](), 0
+        for blocks, span, merge in row:
+            if merge == "continue" and column in open_at:
+                above, at = open_at[column]
+                cells[above][at] = cells[above][at]._replace(rows=cells[above][at].rows + 1)
+            else:
+                open_at.pop(column, None)
+                if merge == "restart":
+                    open_at[column] = len(cells), len(line)
+                line.append(Cell(_one_line(blocks), is_header, span))
+            column += span
+        cells.append(line)
+    return cells
+
+
+def _rows(element: Any) -> Iterator[Any]:
+    """Yield the rows of a table, also those within content controls."""
+    for child in element:
+        name = _name(child)
+        if name == "tr":
+            yield child
+        elif name not in _LEFT_OUT and name not in ("del", "moveFrom"):
+            yield from _rows(child)
+
+
+def _cells(row: Any) -> Iterator[Any]:
+    for child in row:
+        if _name(child) == "tc":
+            yield child
+        elif _name(child) not in _LEFT_OUT:
+            yield from _cells(child)
+
+
+def _within(element: Any, end: Any, name: str) -> bool:
+    while element is not end and element is not None:
+        element = element.getparent()
+        if element is not None and _name(element) == name:
+            return True
+    return False
+
+
+def _one_line(blocks: Iterable[str]) -> str:
+    return " ".join(" ".join(re.sub(r"^\s*(?:#+|-) ", "", block) for block in blocks).split())
+
+
+def _lines(text: str) -> str:
+    """Return a paragraph without superfluous blanks; tabs and breaks stay."""
+    lines = (
+        "\t".join(" ".join(cell.split()) for cell in line.split("\t")) for line in text.split("\n")
     )
-    page = BeautifulSoup(found.value, "html.parser")
-    title = page.find("p", class_="title")
-    for table in page.find_all("table"):
-        if table.tr and not table.th:  # why: few documents mark the header of a table
-            for cell in table.tr.find_all("td", recursive=False):
-                cell.name = "th"
-    return Content(page_text(page), title.get_text(" ", strip=True) if title else "")
+    return "\n".join(filter(None, map(str.strip, lines)))
+
+
+def _joined(blocks: list[str]) -> str:
+    """Put blank lines between blocks, but none between the items of a list."""
+    parts, was_item = list[str](), False
+    for block in blocks:
+        is_item = re.match(r" *(?:- |\d{1,3}[.)] )", block) is not None
+        if parts:
+            parts.append("\n" if is_item and was_item else "\n\n")
+        parts.append(block)
+        was_item = is_item
+    return "".join(parts)
+
+
+def _name(element: Any) -> str:
+    """Return the name of an element without its namespace."""
+    tag = element.tag
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
