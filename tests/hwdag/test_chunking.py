@@ -139,3 +139,41 @@ def test_a_fragment_joins_the_sentence_after_it():
         "# Dogs\n\nThey bark at every single stranger who passes.",
         "Yes. They do it all day long.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (  # a heading
+            "# The colours of all our doors this year\n\n| Property | Value |\n|---|---|\n| Colour | red |\n| Size | 4 |",
+            [
+                "# The colours of all our doors this year\n\n| Property | Value |\n|---|---|",
+                "| Colour | red |",
+                "| Size | 4 |",
+            ],
+        ),
+        (  # a greeting belongs to its letter, the end of a letter to what is before it
+            "Thank you, Tomasz.\n\nThe boat is in the shed behind the mill.\n\nKind regards",
+            ["Thank you, Tomasz.\n\nThe boat is in the shed behind the mill.\n\nKind regards"],
+        ),
+        (  # a short last sentence stays in its block
+            "The dog barked at every stranger in town. He died.\n\nAnother dog came in the spring of 1990.",
+            [
+                "The dog barked at every stranger in town. He died.",
+                "Another dog came in the spring of 1990.",
+            ],
+        ),
+        (
+            "The dog barked at every stranger in town.\n\nHe died.\n\n# Cats\n\nThey sleep on top of the stove all day.",
+            [
+                "The dog barked at every stranger in town.",
+                "He died.",
+                "# Cats\n\nThey sleep on top of the stove all day.",
+            ],
+        ),
+    ],
+    ids=["heading", "greeting", "last", "alone"],
+)
+def test_what_says_nothing_alone_joins_what_it_belongs_to(text, expected):
+    found = leaves(text, count_tokens=by_word, limit=60)
+    assert [text[s.start : s.end] for s in found] == expected

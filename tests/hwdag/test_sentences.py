@@ -204,3 +204,17 @@ def test_what_has_no_letter_stays_with_a_neighbour():
 )
 def test_long_texts(text):
     assert_partition(text, sentences(text))
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["**Ms. Ito:** We began in 1990.", "It was hard."],
+        ["Ms. Ito: When was that?", "Mr. Vale: In 1990."],
+        ["The rate fell.[1]", "It rose later.[2][^3]", "Then it stayed.^4", "And so on."],
+        ["The rate fell.¹", "It rose later.²", "Then it stayed."],
+    ],
+)
+def test_names_of_speakers_and_marks_of_footnotes_cut_no_sentence(expected):
+    text = " ".join(expected)
+    assert [text[s.start : s.end] for s in sentences(text)] == expected

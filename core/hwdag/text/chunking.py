@@ -11,9 +11,10 @@ from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
 from operator import attrgetter
+from typing import Literal
 
 from hwdag.errors import InputError
-from hwdag.text.sentences import sentences
+from hwdag.text.sentences import ends_sentence, is_greeting, is_heading_line, sentences
 from hwdag.types import Span
 
 CountTokens = Callable[[Sequence[str]], list[int]]  # texts to their numbers of tokens
@@ -23,6 +24,10 @@ COUNT_BATCH = 1024
 """Texts per call of `count_tokens`, so that counting a huge document takes little memory."""
 
 FRAGMENT_TOKENS = 6  # a leaf of fewer tokens says nothing alone
+
+_Held = Literal["", "heading", "greeting", "open", "fragment"]
+"""Why a piece says nothing alone: a heading, a greeting, a short line that does not end like a sentence, or a
+short sentence."""
 
 LONGEST_CLUSTER = 8
 """Combining marks that are kept with their letter; more are no writing but an attack."""
@@ -51,25 +56,72 @@ def chunk(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
 def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
     """Cut a text into single sentences, and those beyond `limit` tokens as `chunk` does.
 
-    Fragments of fewer than `FRAGMENT_TOKENS` tokens (a heading, "Yes.") join what follows, if there
-    is room; a row of a table does not. The spans have the same properties as those of `chunk`.
+    What says nothing alone joins a neighbour, if there is room: a heading what follows; a fragment of
+    fewer than `FRAGMENT_TOKENS` tokens ("Yes."), and a greeting, the sentence that follows in the same
+    block, else the one before it. A greeting or an unfinished fragment that is a block of its own joins
+    the next block. A row of a table joins nothing. The spans have the same properties as those of `chunk`.
     """
     meter = _Meter(text, count_tokens)
     spans = sentences(text)
     found: list[Span] = []
-    held = 0  # tokens of the last of them while it is a fragment, else 0
+    counts: list[int] = []
+    held: _Held = ""
     for span, count in zip(spans, meter.tokens(spans), strict=True):
         if count > limit:
             inner = chunk(text[span.start : span.end], count_tokens=count_tokens, limit=limit)
             found += [Span(span.start + part.start, span.start + part.end) for part in inner]
-        elif held and held + count < limit:
+            counts += [limit] * len(inner)
+            held = ""
+            continue
+        kind = _held(text, span, count)
+        if held and _follows(text, found[-1], span, held, kind) and counts[-1] + count < limit:
             found[-1] = Span(found[-1].start, span.end)
-            count += held
-        else:
-            found.append(span)
-        is_row = text.startswith("|", span.start)
-        held = 0 if is_row or count >= FRAGMENT_TOKENS else count
+            counts[-1] += count
+            is_said = counts[-1] >= FRAGMENT_TOKENS and kind in ("open", "fragment")
+            held = "" if is_said else kind
+            continue
+        _join_back(text, found, counts, held, limit)
+        found.append(span)
+        counts.append(count)
+        held = kind
+    _join_back(text, found, counts, held, limit)
     return _without_weightless(found, meter.tokens(found))
+
+
+def _held(text: str, span: Span, count: int) -> _Held:
+    """Return why a sentence says nothing alone; "" if it does say something."""
+    piece = text[span.start : span.end]
+    if is_heading_line(piece):
+        return "heading"
+    if piece.startswith("|"):
+        return ""
+    if is_greeting(piece):
+        return "greeting"
+    if count >= FRAGMENT_TOKENS:
+        return ""
+    return "fragment" if ends_sentence(piece) else "open"
+
+
+def _follows(text: str, before: Span, span: Span, held: _Held, kind: _Held) -> bool:
+    """Whether what says nothing alone joins the sentence that follows it."""
+    is_apart = text.count("\n", before.end, span.start) > 1
+    if held == "heading":
+        return True
+    return kind != "heading" and (held != "fragment" or not is_apart)
+
+
+def _join_back(text: str, found: list[Span], counts: list[int], held: _Held, limit: int) -> None:
+    """Join the last piece, if it says nothing alone, to the one before it, unless a blank line parts them."""
+    if (
+        held not in ("fragment", "open", "greeting")
+        or len(found) < 2
+        or text.startswith("|", found[-2].start)
+    ):
+        return
+    is_apart = text.count("\n", found[-2].end, found[-1].start) > 1
+    if counts[-2] + counts[-1] < limit and (held != "fragment" or not is_apart):
+        found[-2:] = [Span(found[-2].start, found[-1].end)]
+        counts[-2:] = [sum(counts[-2:])]
 
 
 FULL_ENOUGH = 0.5

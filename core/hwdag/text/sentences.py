@@ -35,7 +35,8 @@ _NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _FIRST = re.compile(r"[ \t]*1[.)][ \t]")
 # What sentencex does not know: titles before a name, what stands before a number, German ordinals.
 _TITLE = re.compile(
-    r"\b(?:dr|prof|ing|inż|dott|dhr|mevr|mw|drs|mlle|mme|m|mgr|sig|sr|sra|dra|fr|hr)\.\s*$", re.I
+    r"\b(?:dr|prof|ms|mrs|mr|ing|inż|dott|dhr|mevr|mw|drs|mlle|mme|m|mgr|sig|sr|sra|dra|fr|hr)\.\s*$",
+    re.I,
 )
 _PLACE = re.compile(  # why not behind an apostrophe: "in the 1930's. 12 men ..."
     r"(?<![\w'’])(?:pp?|pags?|págs?|s|str|blz|bl|figs?|abb|tab|nr|núms?|n|č|art|kap|cap|kb|ca|cca)\.\s*$",
@@ -44,9 +45,22 @@ _PLACE = re.compile(  # why not behind an apostrophe: "in the 1930's. 12 men ...
 _ORDINAL = re.compile(
     r"\b(?:am|vom|zum|zur|im|beim|ab|bis|seit|der|die|das|dem|den|des)\s+\d{1,2}\.\s*$", re.I
 )
+_NOTE_MARK = re.compile(r"(?<=\S)(?:\[\^?\d{1,3}\]|\^\d{1,3}|[¹²³⁰⁴-⁹]{1,3})+(?=\s|$)")
+"""The number of a footnote behind a full stop; it belongs to the sentence before it."""
 _WORD = re.compile(r"[^\W\d_]+(?=[.,;:!?]?(?:\s|$))")  # no name such as "mikolov2013" or "t-SNE"
 LONGEST_CLUE = 32  # characters before a cut that are looked at
 
+LONGEST_GREETING = 40  # characters
+_GREETING = re.compile(
+    r"\W*(?:dear|hi|hello|hey|(?:many )?thanks|thank you|good (?:morning|afternoon|evening|day)|"
+    r"welcome|(?:kind|best|warm)(?: \w+)? regards|regards|best wishes|yours \w+|sincerely|cheers|"
+    r"liebe[rs]?|sehr geehrte[rs]?|guten (?:tag|morgen|abend)|hallo|danke|vielen dank|"
+    r"mit freundlichen grüßen|viele grüße|cher|chère|bonjour|merci|cordialement|"
+    r"estimad[oa]s?|querid[oa]s?|hola|gracias|un saludo|car[oa]|gentile|buongiorno|grazie|"
+    r"beste|geachte|bedankt)\b(?:[ ,]+(?:[^\W\d_]\S*|all|both|everyone|team|you|very|much|so|for|"
+    r"your|time|coming|or|and|sir|madam|damen|herren)){0,5}\W*$",
+    re.I,
+)
 _ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "row rule", "rule"})
 _STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item"})
 
@@ -61,7 +75,7 @@ def sentences(text: str) -> list[Span]:
     language = language_of(text)
     return [
         span
-        for block in _blocks(text)
+        for block, _ in blocks(text)
         for start, end in pairwise([0, *_cuts(text[block.start : block.end], language), len(block)])
         if len(span := trimmed(text, block.start + start, block.start + end))
     ]
@@ -77,6 +91,16 @@ def is_question(text: str) -> bool:
     return text.rstrip(_CLOSERS).endswith(_QUESTION_MARKS)
 
 
+def is_heading_line(text: str) -> bool:
+    """Say whether a text is one Markdown heading and nothing else."""
+    return "\n" not in text and _HEADING.match(text) is not None
+
+
+def is_greeting(text: str) -> bool:
+    """Say whether a text is nothing but a greeting, thanks, or the end of a letter."""
+    return len(text) <= LONGEST_GREETING and _GREETING.match(text) is not None
+
+
 def trimmed(text: str, start: int, end: int) -> Span:
     """Leave out whitespace around `text[start:end]`; empty, at `end`, if there is nothing else."""
     piece = text[start:end]
@@ -84,19 +108,25 @@ def trimmed(text: str, start: int, end: int) -> Span:
     return Span(start, start + len(piece.strip()))
 
 
-def _blocks(text: str) -> Iterator[Span]:
-    """Paragraphs, and every line that stands for itself."""
+def blocks(text: str) -> Iterator[tuple[Span, Line]]:
+    """Yield paragraphs, and every line that stands for itself, each with the kind of its first line.
+
+    The spans are disjoint and cover the whole text.
+    """
     start = position = 0
     previous: Line = "blank"
+    first: Line = "blank"
     for line in text.splitlines(keepends=True):
         kind = _kind(line, previous)
         if position > start and _breaks(previous, kind):
-            yield Span(start, position)
+            yield Span(start, position), first
             start = position
+        if position == start:
+            first = kind
         position += len(line)
         previous = kind
     if position > start:
-        yield Span(start, position)
+        yield Span(start, position), first
 
 
 def _breaks(previous: Line, kind: Line) -> bool:
@@ -137,12 +167,19 @@ def _cuts(block: str, language: str) -> Iterator[int]:
     # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
     safe, _ = without_surrogates(block)
     lettered = is_cased = False
-    for start, end in pairwise([*_starts(safe, language), len(block)]):
+    starts = [_behind_mark(safe, start) for start in _starts(safe, language)]
+    for start, end in pairwise([*starts, len(block)]):
         first = next(filter(str.isalpha, block[start:end]), "")
         if lettered and first and not _goes_on(block, start, is_cased):
             yield start
         lettered = lettered or bool(first)
         is_cased = is_cased or first.isupper()
+
+
+def _behind_mark(block: str, start: int) -> int:
+    """Move the start of a sentence behind the number of a footnote."""
+    mark = _NOTE_MARK.match(block, start) if start else None
+    return mark.end() if mark else start
 
 
 def _goes_on(block: str, start: int, is_cased: bool) -> bool:
