@@ -5,6 +5,7 @@ from worlds import random_prose
 from hwdag import Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.text.headings import Outline
+from hwdag.text.neighbours import without
 from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
@@ -29,4 +30,10 @@ def test_paragraphs_are_those_of_the_sentences_that_are_kept():
         for span in outline.paragraphs_over(source)
     }
     assert found.context == found.steps
-    assert {step.node.sources[0] for step in found.context} == expected
+    shown = [span for step in (*found.steps, *found.beyond) for span in step.node.sources]
+    assert without(text, shown, list(expected)) == []
+    assert all(
+        without(text, [source], shown) == []
+        for step in plain.context
+        for source in step.node.sources
+    )

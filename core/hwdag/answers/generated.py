@@ -1,6 +1,7 @@
 """An answer from any model that writes text: numbered evidence out, a reply with numbers back (ours).
 
-The model gets the sentences that were found, by section, one per line, each with a number. A number in
+The model gets the sentences that were found, with those that they are read with
+(`hwdag.text.neighbours`), by section, one per line, each with a number. A number in
 its reply, such as [2], becomes an exact citation. A reply without numbers is matched to the sentences
 that share its words. Relations: `hwdag.answers.stream` decodes an answer from the reader's own cache.
 
@@ -18,6 +19,7 @@ from contextlib import closing
 from typing import NamedTuple
 
 from hwdag.answers.citations import Place, Unit, citations, units_of
+from hwdag.answers.passages import grown
 from hwdag.errors import AnswererFailed, HWDAGError, WriterFailed
 from hwdag.lm.base import StreamingWriter, Writer
 from hwdag.search.budget import sections_of
@@ -295,7 +297,7 @@ def numbered(
     """Return the prompt, and the sentences behind its numbers, which count from 1."""
     units: list[Unit] = []
     lines = list[str]()
-    nodes = [step.node for step in retrieval.context]
+    nodes = [step.node for step in grown(retrieval, keeps_written=True)[0]]
     for section in sections_of(nodes):
         first = nodes[section[0]]
         document = retrieval.sources[first.document_id]

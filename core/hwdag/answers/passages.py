@@ -1,18 +1,24 @@
-"""What a search gives back: nodes as they were read, what they rest on, or whole paragraphs."""
+"""What a search gives back: nodes as they were read, what they rest on, or with their neighbours."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
 from hwdag.checks import one_of
-from hwdag.text.headings import Outline
+from hwdag.text.neighbours import Neighbours, without
 from hwdag.types import Retrieval, Span, Step
 
 Returns = Literal["nodes", "sources", "passages"]
-"""Nodes as they were read; with the text of the document that they rest on, one source per line; or the
-whole paragraphs that these are in."""
+"""Nodes as they were read; with the text of the document that they rest on, one source per line; or with
+the paragraph, list, or question and answer that each is in."""
+
+VERBATIM = ("chunk", "extractive")  # origins of nodes whose text is that of the document
+
+NEAR_BEST = 0.6
+"""Nodes whose score is at least this share of the best keep their place: what is beside others gives way."""
 
 
 def checked_returns(returns: Returns) -> Returns:
@@ -42,38 +48,98 @@ def in_sources(retrieval: Retrieval) -> Retrieval:
 
 
 def in_passages(retrieval: Retrieval) -> Retrieval:
-    """The same retrieval with the paragraphs that its context rests on, each once, in the order of the walk.
+    """The same retrieval with its nodes in their units, as nodes of their own; see `grown`."""
 
-    A paragraph has the scores of the first node that led to it; its `tokens` are estimated from that.
+    def named(step: Step) -> Step:
+        node = step.node
+        where = ",".join(f"{span.start}-{span.end}" for span in node.sources)
+        return replace(
+            step, node=replace(node, id=f"{node.document_id}@{where}", level=1, origin="chunk")
+        )
+
+    growing = _Growing(retrieval)
+    read, left = growing.within(retrieval.context)
+    others = growing.all((*left, *retrieval.beyond))
+    return replace(retrieval, steps=tuple(map(named, read)), beyond=tuple(map(named, others)))
+
+
+def grown(retrieval: Retrieval, *, keeps_written: bool = False) -> tuple[list[Step], list[Step]]:
+    """Return the context with what its nodes are read with (`hwdag.text.neighbours`), and what has no room.
+
+    Of a node that a model wrote, the units of its sources take the place, unless it `keeps_written` ones.
+
+    No text comes twice. All takes as many tokens as the context did, estimated from its characters: the
+    units of the first nodes take the place of the last nodes, of those that score far below the best.
     """
-    outlines = {key: Outline(document.text) for key, document in retrieval.sources.items()}
-    seen: set[tuple[str, Span]] = set()
+    return _Growing(retrieval, keeps_written).within(retrieval.context)
 
-    def paragraphs(steps: Sequence[Step]) -> Iterator[Step]:
+
+class _Growing:
+    """The texts of documents that were read, and their units."""
+
+    def __init__(self, retrieval: Retrieval, keeps_written: bool = False) -> None:
+        self._keeps_written = keeps_written
+        self._sources = retrieval.sources
+        self._units: dict[str, Neighbours] = {}
+        self._covered: dict[str, list[Span]] = {}
+        context = [step.node for step in retrieval.context]
+        length = sum(len(node.text) for node in context)
+        # why: if all was read, a unit adds nothing but blanks
+        self._room = math.inf if retrieval.stop == "exhausted" else length
+        self._rate = sum(node.tokens for node in context) / max(1, length)
+
+    def within(self, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+        """Grow nodes in their order until the room is used; return them, and those without room."""
+        least = NEAR_BEST * max((step.score for step in steps), default=0.0)
+        sizes = [len(step.node.text) * (step.score >= least) for step in steps]
+        kept = sum(sizes)  # of what is still to come
+        read, left, room = list[Step](), list[Step](), self._room
+        for step, size in zip(steps, sizes, strict=True):
+            kept -= size
+            node = step.node
+            if self._keeps_written and node.origin not in VERBATIM:
+                room -= len(node.text)
+                read.append(step)
+                continue
+            for spans in self._choices(step):
+                length = sum(map(len, spans))
+                if length + kept <= room or (size and spans == list(node.sources)):
+                    break
+            else:
+                left.append(step)
+                continue
+            if spans:  # else all of it was read with another node
+                room -= length
+                read.append(self._taken(step, spans))
+        return read, left
+
+    def all(self, steps: Sequence[Step]) -> Iterator[Step]:
+        """Grow nodes, whatever room they take."""
         for step in steps:
-            key = step.node.document_id
-            for source in step.node.sources:
-                for span in outlines[key].paragraphs_over(source):
-                    if (key, span) not in seen:
-                        seen.add((key, span))
-                        yield _passage(step, span, retrieval.sources[key].text)
+            if spans := next(self._choices(step)):
+                yield self._taken(step, spans)
 
-    read = tuple(paragraphs(retrieval.context))
-    return replace(retrieval, steps=read, beyond=tuple(paragraphs(retrieval.beyond)))
+    def _choices(self, step: Step) -> Iterator[list[Span]]:
+        """What a node may be read as: its unit, with a sentence beside it, or alone, less what was read."""
+        node = step.node
+        text, covered = (
+            self._sources[node.document_id].text,
+            self._covered.get(node.document_id, []),
+        )
+        if (units := self._units.get(node.document_id)) is None:
+            units = self._units[node.document_id] = Neighbours(text)
+        for wanted in (
+            [span for source in node.sources for span in units.unit(source)],
+            [span for source in node.sources for span in units.near(source, len(source) + 200)],
+            list(node.sources),
+        ):
+            yield without(text, wanted, covered)
 
-
-def _passage(step: Step, span: Span, document: str) -> Step:
-    node, text = step.node, document[span.start : span.end]
-    tokens = max(1, round(node.tokens * len(text) / max(1, len(node.text))))
-    return replace(
-        step,
-        node=replace(
-            node,
-            id=f"{node.document_id}@{span.start}-{span.end}",
-            level=1,
-            text=text,
-            origin="chunk",
-            tokens=tokens,
-            sources=(span,),
-        ),
-    )
+    def _taken(self, step: Step, spans: list[Span]) -> Step:
+        key = step.node.document_id
+        self._covered.setdefault(key, []).extend(spans)
+        text = "\n".join(self._sources[key].text[span.start : span.end] for span in spans)
+        tokens = max(1, round(self._rate * len(text)))
+        return replace(
+            step, node=replace(step.node, text=text, tokens=tokens, sources=tuple(spans))
+        )

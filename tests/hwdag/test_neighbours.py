@@ -1,0 +1,87 @@
+"""What a sentence is read with, and what an answerer and a caller are shown of it."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwdag import Document, HWDAGIndex
+from hwdag.answers.passages import grown
+from hwdag.embedding.hashing import HashingEmbedder
+from hwdag.text.neighbours import LONGEST_UNIT, Neighbours, without
+from hwdag.types import Span
+from hwdag_lab.scripted import ScriptedLM
+
+INTERVIEW = "**Ito:** When did you begin?\n\n**Vale:** In May 1990. The bank said no."
+LIST = "For the camp you need:\n\n- boots\n- a tent\n  - with pegs\n- a lamp"
+CLAUSE = "4.2 The tenant pays:\n\n(a) the rent,\n\n(b) the water."
+CHAT = "Anna: who has the key?\nBen: me\nAnna: until when?\nBen: Friday"
+FAQ = "How do I reset it?\nPress the button for ten seconds. The lamp turns red."
+TEXT = "\n\n".join(
+    ["# All", INTERVIEW, "## Bring", LIST, "## Rent", CLAUSE, "## Chat", CHAT, "## Help", FAQ]
+)
+
+
+def unit(text, words):
+    at = text.index(words)
+    return [
+        text[span.start : span.end] for span in Neighbours(text).unit(Span(at, at + len(words)))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("When did", INTERVIEW),
+        ("The bank", INTERVIEW),
+        ("with pegs", LIST),
+        ("For the camp", LIST),
+        ("(b) the water", CLAUSE),
+        ("until when", "Anna: until when?\nBen: Friday"),
+        ("Press", FAQ),
+    ],
+)
+def test_a_sentence_is_read_with_its_unit(words, expected):
+    assert unit(TEXT, words) == [expected]
+
+
+def test_an_item_of_a_long_list_comes_with_its_lead_and_its_parents():
+    many = "\n".join(f"- thing {i} of the very long list" for i in range(80))
+    text = f"You need:\n\n{many}\n- the tent\n  - with pegs\n{many}"
+    assert unit(text, "with pegs") == ["You need:", "- the tent\n  - with pegs"]
+
+
+def test_of_a_long_paragraph_the_sentences_beside_are_read():
+    others = " ".join(f"Sentence number {i} is about a boat." for i in range(60))
+    [found] = unit(f"{others} It sank in 1911. {others}", "It sank in 1911.")
+    assert "It sank in 1911." in found
+    assert 0.8 * LONGEST_UNIT < len(found) <= LONGEST_UNIT
+    assert found.startswith("Sentence number") and found.endswith("boat.")
+
+
+@given(st.text(alphabet="aB. \n#-|?:*1(", max_size=200), st.integers(0, 200), st.integers(1, 50))
+def test_a_unit_has_its_slice_and_is_in_order(text, start, length):
+    start = min(start, len(text))
+    span = Span(start, min(start + length, len(text)))
+    found = Neighbours(text).unit(span)
+    assert sum(part.overlap(span) for part in found) == len(span)
+    assert all(a.end <= b.start for a, b in pairwise(found))
+    assert without(text, found, found) == []
+
+
+def searched(text, question):
+    index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder())
+    index.insert([Document("d", text)])
+    return index.search(question)
+
+
+def test_passages_are_units_each_once_and_nothing_is_lost():
+    retrieval = searched(TEXT, "Who said no to Vale?")
+    steps, left = grown(retrieval)
+    shown = [span for step in (*steps, *left) for span in step.node.sources]
+    for step in retrieval.context:
+        for source in step.node.sources:
+            assert without(TEXT, [source], shown) == []
+    taken = [span for step in steps for span in step.node.sources]
+    assert sum(a.overlap(b) for a in taken for b in taken) == sum(map(len, taken))
