@@ -50,7 +50,7 @@ def test_a_file_is_read_back_as_it_was(tmp_path):
 WRONG = [
     ("heads", [[4, 0]], r"\[\(4, 0\)\]"),
     ("heads", [], "head"),
-    ("heads", [[1, 5], [1, 5]], "twice"),
+    ("heads", [[1, 5], [1, 5]], "without repetition"),
     ("heads", [[1, 5, 3]], "list"),
     ("heads", [[1, True]], "list"),
     ("layers", 0, "'layers'"),

@@ -1,1 +1,1 @@
-"""Embedding models behind one protocol."""
+"""Embedding models with one protocol."""

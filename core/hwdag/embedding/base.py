@@ -1,4 +1,4 @@
-"""What the core asks of an embedding model."""
+"""The protocol of an embedding model."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class CallableEmbedder:
         return len(self.embed_query(self.name))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, (texts, dimension). Raises `InputError` if a vector is missing."""
+        """Return the unit vectors, (texts, dimension). Raises `InputError` if a vector is missing."""
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         return unit_rows(as_rows(self.name, self._embed(list(texts)), len(texts)))
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector, (dimension,)."""
+        """Return a unit vector, (dimension,)."""
         vector: Vectors = unit_rows(as_rows(self.name, [self._embed_query(text)], 1))[0]
         return vector

@@ -60,7 +60,7 @@ def embedded_question(embedder: Embedder, question: str) -> Vectors:
     if not row.any() and words(question):
         raise InputError(
             f"{embedder.name!r} made the vector zero for the question {brief(question)}: it seems to know "
-            "none of its words; ask in other words, or take an embedder for its language"
+            "no word of it; ask in other words, or take an embedder for its language"
         )
     return row
 
@@ -68,7 +68,7 @@ def embedded_question(embedder: Embedder, question: str) -> Vectors:
 def as_rows(name: str, found: object, count: int, document: str = "") -> Vectors:
     """Return what an embedder made of `count` texts, (count, numbers), in float32. Raises `InputError`."""
     try:
-        with np.errstate(over="ignore"):  # what is too large is infinite, and refused below
+        with np.errstate(over="ignore"):  # too large values become infinite, and are refused below
             rows = np.asarray(found, np.float32)
         seen = f"{len(rows)} vectors" if rows.ndim == 2 else f"an array of shape {rows.shape}"
     except (TypeError, ValueError):

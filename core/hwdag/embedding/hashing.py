@@ -15,7 +15,7 @@ from hwdag.text.words import words
 class HashingEmbedder:
     """Bag-of-words vectors by feature hashing, the same on every machine and in every run.
 
-    For tests, and where no model is available. Texts are similar if they share words; similarities
+    For tests, and if no model is available. Texts are similar if they share words; similarities
     are never negative. A text without words gets the zero vector.
     """
 
@@ -26,7 +26,7 @@ class HashingEmbedder:
         self.name = f"hashing-{dimension}"  # accepted by `load_embedder`
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit or zero vectors, (texts, dimension)."""
+        """Return the unit or zero vectors, (texts, dimension)."""
         counts = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
             np.add.at(counts[row], self._buckets(text), 1.0)

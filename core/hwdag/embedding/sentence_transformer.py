@@ -146,7 +146,7 @@ class SentenceTransformerEmbedder:
         return [text[span.start : span.end] for span in spans] or [text]
 
     def _room(self, prompt: str | None) -> float:
-        """Tokens of a text beside the prompt and special ones; infinite if they cannot be counted."""
+        """Return the tokens left for a text after the prompt and special ones; infinite if they cannot be counted."""
         if self.max_tokens is None or not callable(self._tokenizer):
             return inf
         text = self.model.prompts[prompt] if prompt else ""
@@ -220,7 +220,7 @@ def _own_name(model: SentenceTransformer) -> str:
     name = model.model_card_data.base_model or getattr(config, "_name_or_path", "")
     if not name:
         raise InputError(
-            "this SentenceTransformer does not know where it was loaded from, and the index records "
+            "this SentenceTransformer does not record its origin, and the index records "
             'a name to check it later; pass one: SentenceTransformerEmbedder(model, name="...")'
         )
     return str(name)

@@ -17,7 +17,7 @@ from hwdag.embedding.checked import embedded
 from hwdag.text.headings import in_context, lead, parted
 
 Parts: TypeAlias = tuple[str, str]
-"""A passage behind its own heading, and the headings above that; "" where there are none."""
+"""A passage with its own heading, and the headings above that; "" if it has no heading."""
 
 TITLE_WEIGHT = 0.6
 """Of the headings above, to the passage (`benchmarks/titles.py`)."""

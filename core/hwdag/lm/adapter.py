@@ -54,7 +54,7 @@ KEEP_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
 """Values of `init_lora_weights` that leave the base model unchanged when training starts."""
 
 PLAIN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""Data types of weights that are numbers by themselves; smaller ones have scales beside them."""
+"""Data types of weights that are numbers by themselves; smaller ones have separate scales."""
 
 HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 
@@ -142,7 +142,7 @@ class Adapter:
 
 
 def _prompts(settings: Mapping[str, Any]) -> SearchPrompts | None:
-    """The prompts it was trained on. Raises `ValueError` for an unknown number of turns."""
+    """Return the prompts it was trained on. Raises `ValueError` for an unknown number of turns."""
     turns = settings.get(TURNS)
     if turns is None:
         return None
@@ -172,7 +172,7 @@ def _checked(settings: Any) -> tuple[int, float]:
 
 
 def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """A and B by layer; raises `ValueError` for anything else."""
+    """Return a and B by layer; raises `ValueError` for anything else."""
     layers = {
         key.removeprefix(PREFIX).removesuffix(end)
         for key in tensors
@@ -198,7 +198,7 @@ def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, 
 
 
 def _layer(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> nn.Linear:
-    """The layer that two factors change. Raises `InputError` if they do not fit."""
+    """Return the layer that two factors change. Raises `InputError` if they do not fit."""
     try:
         layer = model.get_submodule(name)
     except AttributeError:
@@ -223,7 +223,7 @@ def _layer(model: PreTrainedModel, name: str, down: Tensor, up: Tensor) -> nn.Li
 
 
 def _untied(model: PreTrainedModel, layer: nn.Linear) -> Tensor:
-    """The weight of a layer, which no other layer shares any more."""
+    """Return the weight of a layer, which no other layer shares any more."""
     sharing = [
         one for _, one in model.named_parameters(remove_duplicate=False) if one is layer.weight
     ]
@@ -236,5 +236,5 @@ def _untied(model: PreTrainedModel, layer: nn.Linear) -> Tensor:
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether the text is a fingerprint as in a reader's name."""
+    """Return whether the text is a fingerprint as in a reader's name."""
     return re.fullmatch(rf"[0-9a-f]{{{NAME_DIGITS}}}", text) is not None

@@ -3,8 +3,8 @@
 One function is registered with transformers' `AttentionInterface`. During a capture the model's own
 scaled-dot-product kernel still computes the output, so logits do not change. In addition the function
 computes `softmax(q k^T)` for the requested query rows only, block by block, and averages it over
-spans. No array of size heads x T x T is ever allocated. On a CPU the kernel also tells the logarithm of
-what each row is divided by (FlashAttention, Dao et al. 2022, arXiv 2205.14135), so that attention to a few keys
+spans. No array of size heads x T x T is ever allocated. On a CPU the kernel also returns the logarithm
+of each row's divisor (FlashAttention, Dao et al. 2022, arXiv 2205.14135), so that attention to a few keys
 takes no other keys.
 
 Models without a fused kernel (soft-capped scores, learned sinks) get their output from the same
@@ -53,7 +53,7 @@ LINEAR_LAYER = "LinearAttentionCacheLayerMixin"
 
 @dataclass(frozen=True, slots=True)
 class SpanRequest:
-    """What to average for one sequence of the batch.
+    """The averages to capture for one sequence of the batch.
 
     `rows` are ranges of the new tokens of this forward (left padding included), `keys` ranges of all
     visible tokens, cached ones first.
@@ -87,20 +87,20 @@ class Capture:
     _averages: dict[tuple[int, int, bool, torch.device], _Average] = field(default_factory=dict)
 
     def average(self, index: int, seen: int, is_narrow: bool, device: torch.device) -> _Average:
-        """The averages of one sequence. Layers share them: a GPU waits for every index that is sent."""
+        """Return the averages of one sequence. Layers share them: a GPU waits for every index that is sent."""
         key = index, seen, is_narrow, device
         if key not in self._averages:
             self._averages[key] = _Average.of(self.requests[index], seen, is_narrow, device)
         return self._averages[key]
 
     def mean(self, index: int) -> Tensor:
-        """Mean over the chosen layers and heads for one sequence, (row spans, key spans)."""
+        """Return the mean over the chosen layers and heads for one sequence, (row spans, key spans)."""
         picked = [layer[index] for _, layer in sorted(self.per_head.items())]
         # with a device_map layers live on several devices
         return torch.cat([heads.to(picked[0].device) for heads in picked]).mean(dim=0)
 
     def heads_of(self, layer: int, available: int) -> list[int] | None:
-        """Requested heads of a layer; None if there are none."""
+        """Return requested heads of a layer; None if there are none."""
         if self.heads is None:
             return list(range(available))
         return [head for at, head in self.heads if at == layer] or None
@@ -124,7 +124,7 @@ def lock_of(model: PreTrainedModel) -> threading.RLock:
 
 @contextmanager
 def running(model: PreTrainedModel) -> Iterator[None]:
-    """What every forward of a model runs in: its lock, no gradients, kernels for any length.
+    """Prepare a forward of a model: take its lock, without gradients, with kernels for any length.
 
     Raises `OutOfMemory`.
     """
@@ -224,19 +224,19 @@ def check_heads(config: PreTrainedConfig, heads: HeadList | None) -> None:
 
 
 def attention_layers(config: PreTrainedConfig) -> list[int]:
-    """Layers that have attention, counted from 0; the others of a hybrid are linear-attention layers."""
+    """Return layers that have attention, counted from 0; the others of a hybrid are linear-attention layers."""
     sizes = config.get_text_config(decoder=True)
     kinds = getattr(sizes, "layer_types", None) or ["full_attention"] * _layer_count(config)
     return [layer for layer, kind in enumerate(kinds) if kind not in LINEAR]
 
 
 def is_hybrid(config: PreTrainedConfig) -> bool:
-    """Whether some layers of a model are linear-attention layers, whose states no cache can crop."""
+    """Return whether some layers of a model are linear-attention layers, whose states no cache can crop."""
     return len(attention_layers(config)) < _layer_count(config)
 
 
 def _layer_count(config: PreTrainedConfig) -> int:
-    """Number of layers; 0 if the config of the decoder does not name it."""
+    """Return the number of layers; 0 if the config of the decoder does not name it."""
     return int(getattr(config.get_text_config(decoder=True), "num_hidden_layers", 0))
 
 
@@ -283,7 +283,7 @@ def _attention(
     attention_mask: Tensor | None,  # (batch, 1 or heads, new, seen), True or 0 where visible
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The registered attention function: the model's own output, plus the requested averages."""
+    """Return the registered attention function: the model's own output, plus the requested averages."""
     options = {"scaling": None} | kwargs
     return attend(_ACTIVE.get(), module, query, key, value, attention_mask, **options), None
 
@@ -344,7 +344,7 @@ class _Scores:
     scale: float
     softcap: float | None
     sinks: Tensor | None  # (heads,) learned logits that take part in the softmax and are dropped
-    # (batch, heads, new): logarithms of what the softmax divides by, where they are known
+    # (batch, heads, new): logarithms of the softmax's divisors, if known
     normalizers: Tensor | None = None
 
     @property
@@ -363,7 +363,7 @@ class _Scores:
         )
 
     def of(self, index: int, heads: list[int], columns: Tensor | None = None) -> _Sequence:
-        """The scores of some heads of one sequence; with normalizers, to these `columns` only."""
+        """Return the scores of some heads of one sequence; with normalizers, to these `columns` only."""
         query, sinks, normalizers = self.query[index], self.sinks, self.normalizers
         mask = None if self.mask is None else self.mask[min(index, len(self.mask) - 1)]
         key = self.key[index] if columns is None else self.key[index][:, columns]
@@ -396,12 +396,12 @@ class _Sequence:
     normalizers: Tensor | None  # (heads, new)
 
     def blocks(self, rows: Tensor) -> Iterator[slice]:
-        """Slices of the rows whose scores are held at once."""
+        """Return slices of the rows whose scores are held at once."""
         size = max(1, BLOCK_ELEMENTS // (len(self.query) * max(1, self.key.shape[1])))
         return (slice(start, start + size) for start in range(0, len(rows), size))
 
     def probabilities(self, rows: Tensor) -> Tensor:
-        """Rows of the softmax in float32, (heads, rows, columns)."""
+        """Return rows of the softmax in float32, (heads, rows, columns)."""
         # scaling the query first keeps half-precision products from overflowing
         q = self.query[:, rows].float() * self.scale
         logits = q.reshape(len(self.key), -1, q.shape[2]) @ self.key.transpose(1, 2)
@@ -442,7 +442,7 @@ class _Average:
 
     @classmethod
     def of(cls, request: Request, seen: int, is_narrow: bool, device: torch.device) -> _Average:
-        """Prepare a request to `seen` keys; where it `is_narrow`, only those that it asks for."""
+        """Prepare a request to `seen` keys; if it `is_narrow`, only to those that it names."""
         lengths = torch.tensor([end - start for start, end in request.rows])
         spans = torch.arange(len(lengths)).repeat_interleave(lengths)
         columns = weights = None
@@ -465,7 +465,7 @@ class _Average:
 
 
 def _is_narrow(request: Request, seen: int) -> bool:
-    """Whether a request is about so few keys that the kernel's normalizers save most of the work."""
+    """Return whether a request is about so few keys that the kernel's normalizers save most of the work."""
     return isinstance(request, SpanRequest) and 2 * length_of(request.keys) <= seen
 
 
@@ -475,7 +475,7 @@ def length_of(ranges: Sequence[Range]) -> int:
 
 
 def _with_normalizers(scores: _Scores, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention output, (batch, new, heads, dim), as the CPU's kernel computes it, and its normalizers."""
+    """Return attention output, (batch, new, heads, dim), as the CPU's kernel computes it, and its normalizers."""
     group = scores.query.shape[1] // scores.key.shape[1]
     key, value = (part.repeat_interleave(group, dim=1) for part in (scores.key, value))
     mask = None if scores.mask is None else scores.mask[..., : key.shape[2]]
@@ -504,7 +504,7 @@ def _span_means(scores: _Scores, index: int, heads: list[int], active: Capture) 
 
 
 def _one_token(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-    """Attention output of a single token, (batch, 1, heads, dim); heads that share keys become rows.
+    """Return attention output of a single token, (batch, 1, heads, dim); heads that share keys become rows.
 
     transformers sets `enable_gqa` instead, which makes decoding a third slower on a CPU.
     """
@@ -515,7 +515,7 @@ def _one_token(query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tenso
 
 
 def _blockwise_output(scores: _Scores, value: Tensor) -> Tensor:
-    """Attention output without a fused kernel, (batch, new, heads, dim)."""
+    """Return attention output without a fused kernel, (batch, new, heads, dim)."""
     batch, heads, new, _ = scores.query.shape
     output = scores.query.new_empty(batch, new, heads, value.shape[-1])
     rows = torch.arange(new, device=value.device)

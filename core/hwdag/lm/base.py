@@ -23,7 +23,7 @@ class ReplayRequest:
     """One window to be replayed: `[before, segments, after, points]`, teacher-forced.
 
     `units[i]` splits segment i into the parts to report attention for (its sentences): disjoint,
-    ascending, and covering every non-blank character. `leads[i]` stands before segment i; without
+    ascending, and covering every non-blank character. `leads[i]` precedes segment i; without
     leads every segment is a line with a bullet, as in the papers.
     """
 
@@ -36,14 +36,14 @@ class ReplayRequest:
 
     @property
     def shown(self) -> list[tuple[str, str]]:
-        """Each segment as the model sees it, character by character, with what stands before it."""
+        """Each segment as the model sees it, character by character, with the lead before it."""
         if self.leads:
             return list(zip(self.leads, self.segments, strict=True))
         return [("\n* " if i else "* ", one_line(text)) for i, text in enumerate(self.segments)]
 
     @property
     def prompt(self) -> str:
-        """What the points are the reply to."""
+        """Return the prompt that the points reply to."""
         return self.before + "".join(lead + text for lead, text in self.shown) + self.after
 
 
@@ -96,7 +96,7 @@ class Session(Protocol):
     """
 
     def cost(self, text: str) -> int:
-        """Tokens that appending `text` as a node would take."""
+        """Return tokens that appending `text` as a node would take."""
 
     @property
     def room(self) -> int:
@@ -114,7 +114,7 @@ class Session(Protocol):
         """
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
-        """Mean log-probability per token of each text as the answer, (texts,).
+        """Return the mean log-probability per token of each text as the answer, (texts,).
 
         `ask` takes the place of the answer prompt.
         Does not change the session: it can read more nodes and decode an answer.
@@ -133,13 +133,13 @@ class WalkSession(Session, Protocol):
         """Nodes of a forward from which the last ones can be taken back; `read_each` takes no more."""
 
     def append(self, texts: Sequence[str]) -> Floats:
-        """Append nodes in one forward without a probe; their attention is as `read` tells it, (nodes,)."""
+        """Append nodes in one forward without a probe; return their attention as `read` does, (nodes,)."""
 
     def peek(self, texts: Sequence[str]) -> Floats:
-        """Attention of nodes as `append` tells it, without keeping them, (nodes,)."""
+        """Return attention of nodes as `append` does, without keeping them, (nodes,)."""
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes and probe behind each: what `read` tells of them one by one."""
+        """Append nodes and probe after each; return the same as `read` one by one."""
 
     def forget(self, count: int) -> None:
         """Take the last `count` nodes back."""
@@ -178,22 +178,22 @@ class Reader(Protocol):
         """The heads meant by "auto": (layer, head) pairs, best first; None means all heads."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text, control tokens taken as plain text."""
+        """Return the number of tokens of each text, control tokens taken as plain text."""
 
     @property
     def tokenizer(self) -> str:
         """Fingerprint of the tokenizer: readers that have the same one count alike."""
 
     def count_lines(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text as a node: a line behind a bullet; as `Session.cost`."""
+        """Return the number of tokens of each text as a node: a line with a bullet; as `Session.cost`."""
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Attention of points to their windows."""
+        """Return attention of points to their windows."""
 
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
     ) -> WalkSession:
-        """A fresh session. Raises `QuestionTooLong` if question and prompts leave no room."""
+        """Return a fresh session. Raises `QuestionTooLong` if question and prompts leave no room."""
 
     @property
     def usage(self) -> Usage:
@@ -214,7 +214,7 @@ class Writer(Protocol):
         """Name recorded in the index."""
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt, in order."""
+        """Return one reply per prompt, in order."""
 
 
 @runtime_checkable
@@ -264,7 +264,7 @@ class Timed(Protocol):
         """Time a call of a few seconds, the first time it is asked."""
 
     def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
-        """Analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
+        """Return analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
 
 
 @runtime_checkable

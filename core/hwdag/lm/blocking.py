@@ -15,15 +15,15 @@ from transformers import LogitsProcessor
 from hwdag.lm.tokens import Codec
 
 LONGEST_COPY = 9
-"""So many tokens of a prompt may stand in a row in a reply that condenses it: room for names and titles,
-none for most sentences (ours; `benchmarks/points.py`)."""
+"""The most consecutive tokens of a prompt in a reply that condenses it: room for names and titles, but not
+for most sentences (not in the papers; `benchmarks/points.py`)."""
 
 
 class CopyBlock(LogitsProcessor):
     """Leaves out each word that would be token `longest` + 1 of a run of the row that it continues.
 
     So that it is not written without the space before it ("58_votes"), any other token with letters is left
-    out, too, unless a space stands before it. For greedy decoding.
+    out, too, unless a space precedes it. For greedy decoding.
     """
 
     def __init__(self, codec: Codec, rows: Sequence[list[int]], longest: int) -> None:
@@ -38,7 +38,7 @@ class CopyBlock(LogitsProcessor):
             self._next.append(following)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Scores of the next tokens, (rows, vocabulary)."""
+        """Return scores of the next tokens, (rows, vocabulary)."""
         for i, ids in enumerate(input_ids.tolist()):
             if blocked := self._next[i].get(tuple(ids[len(ids) - self._longest :])):
                 scores[i, list(blocked)] = -torch.inf

@@ -20,8 +20,8 @@ from hwdag.text.prompts import SearchPrompts
 PROBE = "hwdag probe --model {name} -o CARD.json"
 
 CAPABLE_WEIGHTS = 1_000_000_000
-"""From so many weights a model without a card is taken to write and attend: PECAN's smallest reader
-(Table 2) has as many. Below, points mostly copy the text (`benchmarks/points.py`)."""
+"""A model without a card is taken to write and attend from this number of weights on, that of PECAN's
+smallest reader (Table 2). Below, points mostly copy the text (`benchmarks/points.py`)."""
 
 WINDOW_TOKENS = 1024
 """Tokens of prompt, window and points where a card says nothing else. From longer windows small models
@@ -30,11 +30,11 @@ copy more and leave more out (ours; the papers have 8,192)."""
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What is known of a reader.
+    """The known abilities of a reader.
 
     Attributes:
         writes: it writes Information Points that condense their window.
-        judges: its p_yes tells enough evidence from too little.
+        judges: its p_yes separates enough evidence from too little.
         attends: its attention, of the heads that are known or else of all, meets what a text rests on.
         confidence: p_yes above which its "Yes" counts, t_p of PECAN.
         prompts: how it is asked at search time.
@@ -111,7 +111,7 @@ class CardFile(OfModel):
 
     @property
     def card(self) -> Card:
-        """What it says."""
+        """Return the card that the file describes."""
         known = {one.name: getattr(self, one.name) for one in fields(Card) if one.name != "prompts"}
         prompts = SearchPrompts.one_turn() if self.turns == 1 else SearchPrompts()
         return Card(**known, prompts=prompts)
@@ -123,7 +123,7 @@ CardSource: TypeAlias = Card | CardFile | str | Path
 
 @cache
 def shipped_cards() -> tuple[CardFile, ...]:
-    """All cards that come with the package."""
+    """Return all cards that come with the package."""
     return tuple(map(CardFile.parse, shipped_json("reader_cards")))
 
 

@@ -71,7 +71,7 @@ def load_reader(
 
     Raises:
         ModelNotFound: no model under that name, or no adapter in that folder.
-        ReaderRequired: the name is that of a model behind an API.
+        ReaderRequired: the name is that of a model served by an API.
         InputError: the adapter is for another model, or `HWDAG_ADAPTER` is neither "on" nor "off".
     """
     if name is None:
@@ -87,7 +87,7 @@ def load_reader(
             return _loaded(dtype or "auto", device, name == DEFAULT_MODEL)
     if API_MODEL.match(name) and not Path(name).exists():
         raise ReaderRequired(
-            f"{name!r} is behind an API, so its attention cannot be read: it can be writer "
+            f"{name!r} is served by an API, so its attention cannot be read: it can be writer "
             f"and answerer, but no reader; pass answerer=OpenAIWriter({name!r}), or --answerer-model "
             f"{name} on the command line, and leave the reader out"
         )
@@ -185,7 +185,7 @@ def converted(gguf: Path) -> Path:
 
 
 def _fingerprint(path: Path) -> str:
-    """A hash of the size and of both ends of a file: enough to tell model files apart, at once."""
+    """Return a hash of the size and of both ends of a file: enough to distinguish model files, at once."""
     size = path.stat().st_size
     with path.open("rb") as file:
         ends = file.read(FINGERPRINT_BYTES)
@@ -195,7 +195,7 @@ def _fingerprint(path: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """`HWDAG_CACHE`, or the platform's cache folder."""
+    """Return `HWDAG_CACHE`, or the platform's cache folder."""
     from platformdirs import user_cache_path
 
     chosen = os.environ.get("HWDAG_CACHE")
@@ -210,7 +210,7 @@ def _convert(gguf: Path, target: Path) -> None:
     _LOGGER.warning("converting the default model, once: 260 MB in %s", target.parent)
     with without_bars():
         model = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
-        # the loader leaves its GGUF settings behind, with which transformers refuses to save
+        # the loader leaves its GGUF settings in place, with which transformers refuses to save
         model.hf_quantizer = None  # type: ignore[assignment]
         if hasattr(model.config, "quantization_config"):
             del model.config.quantization_config

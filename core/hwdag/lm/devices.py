@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """The meaning of "auto": bfloat16 if the device is faster in it, else float32 (as on MPS)."""
+    """Return the meaning of "auto": bfloat16 if the device is faster in it, else float32 (as on MPS)."""
     on_cuda = device.type == "cuda" and torch.cuda.is_available()
     is_fast = on_cuda and torch.cuda.is_bf16_supported(False)
     is_fast = is_fast or (device.type == "cpu" and _cpu_is_fast_in_bfloat16())
@@ -28,7 +28,7 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def _cpu_is_fast_in_bfloat16() -> bool:
-    """Whether bfloat16 products are faster: with AMX, with FEAT_BF16, and with AVX512-BF16 on AMD.
+    """Return whether bfloat16 products are faster: with AMX, with FEAT_BF16, and with AVX512-BF16 on AMD.
 
     Without these instructions torch emulates them. On Intel, AVX512-BF16 is no faster than float32
     (`docs/performance.md`; virtual machines often hide AMX).
@@ -46,7 +46,7 @@ def _cpu_is_fast_in_bfloat16() -> bool:
 
 
 def _processor() -> str:
-    """Description of the processor, including its vendor."""
+    """Return the description of the processor, including its vendor."""
     try:
         return Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:  # no Linux
@@ -153,7 +153,7 @@ def memory_errors(device: torch.device) -> Iterator[None]:
 
 
 def in_halves(call: Callable[[Sequence[T]], Sequence[R]], batch: Sequence[T]) -> list[R]:
-    """One result for each of a batch, in ever smaller batches where the device has no memory for it."""
+    """Return one result for each of a batch, in ever smaller batches where the device has no memory for it."""
     try:
         return list(call(batch))
     except OutOfMemory:

@@ -145,7 +145,7 @@ class Engine:
         return frozenset(i for i in ids if i is not None and (i in controls or i in listed))
 
     def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
-        """Analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
+        """Return analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
         flops = forward_flops(
             self.shape,
             new_tokens=new_tokens,
@@ -224,7 +224,7 @@ class Engine:
         last: int,
         cache: Cache | None = None,
     ) -> torch.Tensor:
-        """Float32 logits of the last positions of every row, left-padded, (rows, last, vocabulary).
+        """Return float32 logits of the last positions of every row, left-padded, (rows, last, vocabulary).
 
         With a `cache` there is a single row, which is appended to it.
         """
@@ -248,8 +248,8 @@ class Engine:
     ) -> tuple[list[list[int]], Usage]:
         """Decode greedy replies in one padded batch; end tokens and padding may follow a reply.
 
-        With `longest_copy`, no reply goes on with a word behind so many tokens that stand before it in its
-        row (`hwdag.lm.blocking`).
+        With `longest_copy`, no reply repeats more than this many consecutive tokens of its row and a word
+        (`hwdag.lm.blocking`).
         """
         began = time.perf_counter()
         ids, mask = self._left_padded(rows)
@@ -287,7 +287,7 @@ class Engine:
         return pad if pad is not None else min(self.end_tokens, default=0)
 
     def _left_padded(self, rows: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids and attention mask, (rows, tokens)."""
+        """Return ids and attention mask, (rows, tokens)."""
         longest, pad, device = max(map(len, rows)), self._pad_token, self.model.device
         ids = [[pad] * (longest - len(row)) + row for row in rows]
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]

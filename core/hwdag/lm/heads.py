@@ -71,7 +71,7 @@ class HeadFile(OfModel):
         if outside or not self.pairs or len(set(self.pairs)) < len(self.pairs):
             raise InputError(
                 f"a head list of {self.key} must name at least one (layer, head) pair of the model, "
-                f"counted from 0 and none of them twice, got {brief(list(outside or self.pairs))}"
+                f"counted from 0 and without repetition, got {brief(list(outside or self.pairs))}"
             )
         if self.scores and len(self.scores) != len(self.pairs):
             raise InputError(
@@ -99,7 +99,7 @@ HeadSource = HeadFile | str | Path | Sequence[tuple[int, int]]
 
 @cache
 def shipped() -> tuple[HeadFile, ...]:
-    """All lists that come with the package."""
+    """Return all lists that come with the package."""
     return tuple(map(HeadFile.parse, shipped_json("head_lists")))
 
 

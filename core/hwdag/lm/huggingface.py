@@ -69,10 +69,10 @@ class HuggingFaceLM:
         model: a loaded decoder-only `PreTrainedModel`, or `Weights` that are loaded when needed.
         tokenizer: its tokenizer, of which a copy is used, or the `Codec` of one.
         name: recorded in indexes; by default the model's `name_or_path`.
-        card: what it can do, and how it is asked: a `Card`, a `CardFile` or its path; by default the
-            one that hwdag ships for the model, and where there is none, what its size lets assume.
-        heads: what "auto" stands for: a `HeadFile`, its path, or (layer, head) pairs; by default those
-            of the card or of the list that hwdag ships for the model, and where there are none, all.
+        card: its abilities and prompts: a `Card`, a `CardFile` or its path; by default the one that
+            hwdag ships for the model, or else a guess from its size.
+        heads: the meaning of "auto": a `HeadFile`, its path, or (layer, head) pairs; by default those
+            of the card or of the list that hwdag ships for the model, or else all.
         concurrency: replies that are written in one batch, at most; long prompts take smaller ones.
         replay_batch: windows that are replayed in one forward.
 
@@ -137,10 +137,10 @@ class HuggingFaceLM:
         """Load by hub name or local path.
 
         Args:
-            source: what `AutoModelForCausalLM.from_pretrained` takes.
+            source: as for `AutoModelForCausalLM.from_pretrained`.
             dtype: a torch dtype or its name. "auto" is bfloat16 on CPUs and CUDA devices that are
                 faster in it, else float32; "checkpoint" is that of the stored weights.
-            device: "cpu", "cuda", "mps", ...; None takes CUDA or MPS where there is one.
+            device: "cpu", "cuda", "mps", ...; None takes CUDA or MPS if there is one.
             device_map: passed on, for models over several devices; excludes `device`.
             trust_remote_code: passed on; False unless you mean it.
             adapter: a LoRA adapter in PEFT's format to merge into the weights in memory, or its
@@ -152,7 +152,7 @@ class HuggingFaceLM:
         Raises:
             ModelNotFound: nothing can be loaded under that name, or from the adapter's folder.
             InputError: both `device` and `device_map`, the adapter is not one for this model, or the
-                folder holds an adapter beside the weights.
+                folder holds an adapter as well as weights.
         """
         if device is not None and device_map is not None:
             raise InputError("pass either device or device_map, not both")
@@ -217,7 +217,7 @@ class HuggingFaceLM:
         return self.engine.usage
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text, control tokens taken as plain text."""
+        """Return the number of tokens of each text, control tokens taken as plain text."""
         return self.codec.count(texts)
 
     def with_card(self, card: CardSource) -> Self:
@@ -233,11 +233,11 @@ class HuggingFaceLM:
         return self.codec.fingerprint
 
     def count_lines(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text as a node: a line behind a bullet."""
+        """Return the number of tokens of each text as a node: a line with a bullet."""
         return self.codec.count_parts(list(map(line_of, texts)))
 
     def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
-        """Analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
+        """Return analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""
         return self.engine.tflops(new_tokens, cached_tokens, logit_rows=logit_rows)
 
     def speed(self) -> Speed:
@@ -259,14 +259,14 @@ class HuggingFaceLM:
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int
     ) -> KVSession:
-        """A fresh KV cache for one question. Raises `QuestionTooLong` if it leaves no room."""
+        """Return a fresh KV cache for one question. Raises `QuestionTooLong` if it leaves no room."""
         pairs = self.pairs_of(heads)
         return KVSession(
             self.engine, question, prompts=prompts, heads=pairs, max_new_tokens=max_new_tokens
         )
 
     def replay(self, requests: Sequence[ReplayRequest], *, heads: Heads) -> list[Replay]:
-        """Attention of points to the units of their windows.
+        """Return attention of points to the units of their windows.
 
         Raises `ContextTooSmall` if a window and its points exceed the context.
         """
@@ -295,14 +295,14 @@ class HuggingFaceLM:
         return [layout.replay(mean) for layout, mean in zip(layouts, means, strict=True)]
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """Greedy replies to chat prompts, in left-padded batches of similar lengths.
+        """Return greedy replies to chat prompts, in left-padded batches of similar lengths.
 
         Raises `QuestionTooLong` for a prompt that leaves the reply no room in the context.
         """
         return self._write(prompts, max_new_tokens, None)
 
     def condense(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """As `write`, but no reply copies more than `LONGEST_COPY` tokens of its prompt and a word."""
+        """Do the same as `write`, but no reply copies more than `LONGEST_COPY` tokens of its prompt and a word."""
         return self._write(prompts, max_new_tokens, LONGEST_COPY)
 
     def _write(
@@ -348,7 +348,7 @@ class HuggingFaceLM:
         return pairs
 
     def _use_card(self, source: CardSource | None) -> HeadList | None:
-        """Take over what a card says; returns its heads, None where it has none."""
+        """Take over a card; return its heads, or None if it names no heads."""
         config = self.engine.weights.config
         file = None if isinstance(source, Card) else card_file(source, self.name, config)
         self._has_card = file is not None
@@ -386,7 +386,7 @@ def _loading(source: str) -> Iterator[None]:
 
 
 def _batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Ordinals in batches, longest first: `most` of them, or fewer to stay below `BATCH_TOKENS`."""
+    """Yield ordinals in batches, longest first: `most` of them, or fewer to stay below `BATCH_TOKENS`."""
     waiting = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     while waiting:
         size = max(1, min(most, BATCH_TOKENS // lengths[waiting[0]]))

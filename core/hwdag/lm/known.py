@@ -1,4 +1,4 @@
-"""What a file says of one model: whose it is, and how it is written. Head lists and cards share it.
+"""Facts about one model in a file: the model, and the format. Head lists and cards share it.
 
 Files are keyed by architecture, sizes and base-model name, so they stay valid after merging an adapter
 or quantising.
@@ -30,8 +30,8 @@ REQUIRED = KINDS.keys() - {"also"}
 class OfModel:
     """Belongs to a model of a name and sizes; see `HeadFile` for the fields.
 
-    A subclass says what a file of it is in messages, which command makes it, of what kinds its fields
-    are, which are required, and which field has the heads.
+    A subclass names its kind of file for messages, the command that makes it, the types of its fields,
+    the required ones, and the field of the heads.
     """
 
     what: ClassVar[str]
@@ -100,15 +100,15 @@ class OfModel:
         )
 
     def fits(self, name: str, config: Any) -> bool:
-        """Whether the list fits a model of this name and config."""
+        """Return whether the list fits a model of this name and config."""
         return self.is_of(name) and self.has_sizes_of(config)
 
     def is_of(self, name: str) -> bool:
-        """Whether the list was made for a model of this name: "somewhere/Model+adapter" is "Model"."""
+        """Return whether the list was made for a model of this name: "somewhere/Model+adapter" is "Model"."""
         return _bare(name) in map(_bare, (self.model, *self.also))
 
     def has_sizes_of(self, config: Any) -> bool:
-        """Whether a model of this config has the sizes of the list, and its architecture if known."""
+        """Return whether a model of this config has the sizes of the list, and its architecture if known."""
         text = config.get_text_config(decoder=True)
         named = config.architectures or ()
         return (

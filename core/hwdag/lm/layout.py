@@ -53,17 +53,17 @@ _PLAIN_SUMMARY_REPLY = "\n\n"
 
 
 def line_of(text: str) -> tuple[str, str, str]:
-    """A node as one bullet line: the parts before, of and after its text."""
+    """Return a node as one bullet line: the parts before, of and after its text."""
     return "* ", one_line(text), "\n"
 
 
 def writing_ids(codec: Codec, turns: Turns, prompt: str) -> list[int]:
-    """Token ids of a prompt for writing."""
+    """Return the token ids of a prompt for writing."""
     return [*turns.head, *codec.encode(prompt), *turns.summary_reply]
 
 
 class SearchLayout:
-    """Token ids of one question's prompt: the first turn up to the nodes, nodes, and what follows.
+    """Token ids of one question's prompt: the first turn up to the nodes, nodes, and the text after them.
 
     `opening` is everything before the nodes, `question` the range of the question in it, `slot` what
     follows the nodes to read p_yes, `yes` and `no` the first tokens of the spellings of the reply.
@@ -96,20 +96,20 @@ class SearchLayout:
         return max(len(self.until_answer(enough=enough)) for enough in (True, False))
 
     def node(self, text: str) -> tuple[list[int], Range]:
-        """A node as one bullet line: ids, and the token range of the text itself."""
+        """Return a node as one bullet line: ids, and the token range of the text itself."""
         if text not in self._nodes:
             ids, parts = self._codec.encode_parts(*line_of(text))
             self._nodes[text] = ids, parts[1]
         return self._nodes[text]
 
     def part_of_node(self, text: str, span: Span) -> Range:
-        """Token range of the characters `span` of a node's text, within its ids."""
+        """Return the token range of the characters `span` of a node's text, within its ids."""
         line = one_line(text)
         parts = "* " + line[: span.start], line[span.start : span.end], line[span.end :] + "\n"
         return self._codec.encode_parts(*parts)[1][1]
 
     def until_answer(self, *, enough: bool, ask: str | None = None) -> list[int]:
-        """Everything between the nodes and the answer; `ask` takes the place of the answer prompt."""
+        """Return everything between the nodes and the answer; `ask` takes the place of the answer prompt."""
         words = self._codec.encode(self._ask if ask is None else ask)
         asked = [*self._before_ask, *words, *self._reply_head]
         if not self._second_turn:
@@ -118,19 +118,19 @@ class SearchLayout:
         return [*self.slot, *self._reply(verdict), *self._between, *asked]
 
     def answer(self, text: str) -> list[int]:
-        """Token ids of a given answer. Raises `InputError` if it is blank."""
+        """Return the token ids of a given answer. Raises `InputError` if it is blank."""
         ids = self._reply(text)
         if not text.strip() or not ids:
             raise InputError(f"the text {text!r} has no tokens, so it has no likelihood")
         return ids
 
     def _reply(self, text: str) -> list[int]:
-        """Token ids of a reply, with a leading space if there is no template."""
+        """Return the token ids of a reply, with a leading space if there is no template."""
         return self._codec.encode(" " + text if self._turns.are_plain else text)
 
 
 def verdict_tokens(codec: Codec, prompts: SearchPrompts) -> tuple[list[int], list[int]]:
-    """First tokens of all spellings of "Yes" and of "No", without those that both share."""
+    """Return first tokens of all spellings of "Yes" and of "No", without those that both share."""
     yes, no = ({codec.encode(word)[0] for word in words} for words in (prompts.yes, prompts.no))
     if not yes - no or not no - yes:
         raise InputError(

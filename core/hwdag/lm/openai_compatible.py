@@ -56,7 +56,7 @@ _HEADERS = ("host", "connection", "content-length", "content-type", "accept", "u
 
 
 class OpenAIWriter:
-    """A model behind an OpenAI-compatible server as a Writer; thread-safe.
+    """A model on an OpenAI-compatible server as a Writer; thread-safe.
 
     Every prompt is one chat request. The client retries temporary failures: no connection, a time-out,
     status 408, 409, 429 or 5xx. A server that is still loading its model is waited for, up to `timeout`.
@@ -77,7 +77,7 @@ class OpenAIWriter:
             among them replaces "max_tokens", which limits replies everywhere but at OpenAI.
 
     Attributes:
-        settings: what replies depend on besides model and prompt, as JSON; not the address.
+        settings: all that replies depend on besides model and prompt, as JSON; not the address.
         usage: tokens that the server counted, and seconds of all calls; TFLOPs are unknown, so 0.
 
     Raises:
@@ -120,7 +120,7 @@ class OpenAIWriter:
         return f"OpenAIWriter({self._model!r}, base_url={self._url!r})"
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt, in order. Raises as `replies` does."""
+        """Return one reply per prompt, in order. Raises as `replies` does."""
         found = dict(self.replies(prompts, max_new_tokens=max_new_tokens))
         return [found[number] for number in range(len(prompts))]
 
@@ -322,7 +322,7 @@ class OpenAIWriter:
         return reply, ReplyEnd(tokens, _checked_end(reason, body))
 
     def _counted(self, usage: Any) -> TokenCount | None:
-        """Count the tokens that a server reports; return those of prompt and reply if it tells both."""
+        """Count the tokens that a server reports; return those of prompt and reply if it reports both."""
         told = usage if isinstance(usage, Mapping) else {}
         self._count(Usage(_believed(told.get("total_tokens"))))
         prompt = _believed(told.get("prompt_tokens"))
@@ -348,7 +348,7 @@ class OpenAIWriter:
         return key
 
     def _excerpt(self, text: str) -> str:
-        """Return the start of what a server sent, without the key."""
+        """Return the start of a server's text, without the key."""
         text = text.replace(self._key() or "\0", "***").strip()
         return f"{text[:EXCERPT_CHARACTERS]!r}{'...' * (len(text) > EXCERPT_CHARACTERS)}"
 
@@ -358,7 +358,7 @@ class OpenAIWriter:
 
 
 def _piece(chunk: Mapping[str, Any]) -> tuple[str, object]:
-    """Text and finish_reason of an event of a stream. ValueError for an event without choices.
+    """Return the text and finish_reason of an event of a stream. ValueError for an event without choices.
 
     Servers send an error in the middle of a stream so, and it is the end of the reply.
     """
@@ -374,7 +374,7 @@ def _piece(chunk: Mapping[str, Any]) -> tuple[str, object]:
 
 
 def _checked_end(reason: object, sent: object) -> str:
-    """The finish_reason of a reply, "" if there is none. ValueError for "error"."""
+    """Return the finish_reason of a reply, "" if there is none. ValueError for "error"."""
     if reason == "error":
         raise ValueError(
             f"the reply broke off: {json.dumps(sent, ensure_ascii=False, default=str)}"
@@ -387,7 +387,7 @@ def _believed(tokens: object) -> int:
 
 
 def _is_loading(error: APIStatusError) -> bool:
-    """Whether the server is up, and its model is not yet (llama.cpp)."""
+    """Return whether the server is up, and its model is not yet (llama.cpp)."""
     return error.status_code == 503 and "loading" in error.response.text.lower()
 
 
@@ -410,7 +410,7 @@ def _exceeded(error: APIStatusError, said: str) -> str:
 
 def _checked_url(url: str) -> str:
     if not re.fullmatch(r"https?://(\[[\da-fA-F:.]+\]|[^\s/@?#\[\]]+)(/[^\s@?#]*)?", url):
-        raise InputError(  # why the address is not shown: what makes it illegal may be a secret
+        raise InputError(  # why the address is not shown: its illegal part may be a secret
             "base_url must be an address such as http://localhost:8000/v1, without user, query or "
             "fragment; name the environment variable of a key as api_key_env"
         )

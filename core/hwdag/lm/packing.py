@@ -178,7 +178,7 @@ class _Rows:
 def packed_forward(
     model: PreTrainedModel, rows: Sequence[Row], asked: list[AskedMask] | None = None
 ) -> list[Tensor]:
-    """Logits of every row from one forward, in float32, (last, vocabulary) each.
+    """Return logits of every row from one forward, in float32, (last, vocabulary) each.
 
     The masks that the model asks for are appended to `asked`.
     """
@@ -206,7 +206,7 @@ def packed_forward(
 
 
 def cached_forward(model: PreTrainedModel, row: Row) -> Tensor:
-    """Logits of one row without slots, for models whose linear-attention layers must see it alone."""
+    """Return logits of one row without slots, for models whose linear-attention layers must see it alone."""
     ids = torch.tensor([row.ids], device=model.device)
     options: dict[str, Any] = {"logits_to_keep": row.last} if keeps_logits(model) else {}
     options |= cache_option(model, row.cache)
@@ -223,7 +223,7 @@ def _attention(
     attention_mask: Tensor | None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The registered attention function: every row sees its own cache and itself."""
+    """Return the registered attention function: every row sees its own cache and itself."""
     packed, outputs, window = _ROWS.get(), list[Tensor](), _window_of(attention_mask, module)
     for row, place in zip(packed.rows, packed.places, strict=True):
         layer = int(module.layer_idx)  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ def _attention(
 def _asked_mask(
     *, mask_function: Callable[..., Tensor], local_size: int | None = None, **_: Any
 ) -> Tensor | None:
-    """The registered mask function: the window of the layers that get this mask, None without one.
+    """Return the registered mask function: the window of the layers that get this mask, None without one.
 
     Each row needs a mask of its own, so that its length alone goes to the layers: as a shape, which no
     device has to be asked for, and as integers, which no mask consists of.
@@ -277,13 +277,13 @@ def _mask(row: Row, seen: int, window: int | None, device: torch.device) -> Tens
 
 
 def _depends_on_length(model: PreTrainedModel) -> bool:
-    """Whether position embeddings depend on the longest sequence of a forward."""
+    """Return whether position embeddings depend on the longest sequence of a forward."""
     rope = str(getattr(model.config.get_text_config(decoder=True), "rope_parameters", ""))
     return "longrope" in rope or "dynamic" in rope
 
 
 def keeps_logits(model: PreTrainedModel) -> bool:
-    """Whether its forward accepts `logits_to_keep`."""
+    """Return whether its forward accepts `logits_to_keep`."""
     return "logits_to_keep" in inspect.signature(model.forward).parameters
 
 

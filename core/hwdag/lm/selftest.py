@@ -95,7 +95,7 @@ def _fault(model: PreTrainedModel) -> str:
 
 
 def own_logits(model: PreTrainedModel, ids: Tensor) -> Tensor:
-    """Logits of the model's own forward, in float32."""
+    """Return logits of the model's own forward, in float32."""
     sizes = model.config.get_text_config(decoder=True)
     # why eager: torch's kernel leaves out soft caps, and early versions of transformers use it all the same
     is_capped = getattr(sizes, "attn_logit_softcapping", None) is not None
@@ -124,26 +124,26 @@ def _row(ids: list[int], cache: Cache) -> Row:
 
 
 def _read(model: PreTrainedModel, rows: list[Row], asked: list[AskedMask]) -> list[Tensor]:
-    """Logits of the rows; the second chunk shares a forward with the second sequence."""
+    """Return logits of the rows; the second chunk shares a forward with the second sequence."""
     if is_hybrid(model.config):
         return [cached_forward(model, row) for row in rows]
     return packed_forward(model, rows[:1], asked) + packed_forward(model, rows[1:])
 
 
 def _error(found: Tensor, right: Tensor) -> float:
-    """Difference of logits, (tokens, vocabulary), in standard deviations; median over the tokens."""
+    """Return the difference of logits, (tokens, vocabulary), in standard deviations; median over the tokens."""
     errors = (found - right).square().mean(-1).sqrt() / right.std(-1).clamp(min=1e-9)
     return float(errors.median())
 
 
 def _noise(model: PreTrainedModel, ids: Tensor, own: Tensor) -> float:
-    """Difference between two of the model's own forwards: kernels round otherwise at other sizes."""
+    """Return the difference between two of the model's own forwards: kernels round otherwise at other sizes."""
     alone = own_logits(model, ids[:1, :-1])
     return _error(alone[0], own[0, :-1])
 
 
 def _rounding(model: PreTrainedModel) -> float:
-    """Relative rounding of the model's products."""
+    """Return relative rounding of the model's products."""
     # why: quantised layers round to fewer bits, and torch may compute float32 in TF32 or bfloat16
     is_exact = torch.get_float32_matmul_precision() == "highest"
     if getattr(model.config, "quantization_config", None) is not None or not is_exact:
@@ -152,11 +152,11 @@ def _rounding(model: PreTrainedModel) -> float:
 
 
 def _is_window(mask: AskedMask) -> bool:
-    """Whether a token sees itself and those before it, within the window if there is one."""
+    """Return whether a token sees itself and those before it, within the window if there is one."""
     far = mask.window or LENGTH
     try:
         return _is_window_at(mask, {0, 1, far - 1, far, far + 1, 2 * far - 1, 2 * far, 2 * far + 1})
-    except IndexError:  # what it masks depends on the tokens, such as those of an image
+    except IndexError:  # its mask depends on the tokens, such as those of an image
         return _is_window_at(mask, set(range(CUT)))
 
 

@@ -47,7 +47,7 @@ class KVSession:
         self._cache = new_cache(engine.weights.config)
         self._is_hybrid = is_hybrid(engine.weights.config)
         self._pending = self._layout.opening  # encoded together with the first nodes
-        self._nodes: list[tuple[str, int]] = []  # each appended text, and where it begins
+        self._nodes: list[tuple[str, int]] = []  # each appended text, and its start
         self.usage = Usage()
         answering = self._layout.answering_tokens + max_new_tokens
         self._capacity = engine.context_tokens - answering
@@ -70,7 +70,7 @@ class KVSession:
         return self._capacity - self.cached_tokens - len(self._pending)
 
     def cost(self, text: str) -> int:
-        """Tokens that appending `text` as a node would take."""
+        """Return tokens that appending `text` as a node would take."""
         return len(self._layout.node(text)[0])
 
     def read(self, texts: Sequence[str]) -> Reading:
@@ -79,14 +79,14 @@ class KVSession:
         return self._reading(found.attention[:, 0], found.logits[-1])
 
     def append(self, texts: Sequence[str]) -> Floats:
-        """Append nodes in one forward without a probe; their attention is as `read` tells it, (nodes,)."""
+        """Append nodes in one forward without a probe; return their attention as `read` does, (nodes,)."""
         attention = self._append(texts, slots="none").attention[:, 0]
         if not np.isfinite(attention).all():
             raise self._not_a_number(attention)
         return attention
 
     def peek(self, texts: Sequence[str]) -> Floats:
-        """Attention of nodes as `append` tells it, without keeping them, (nodes,)."""
+        """Return attention of nodes as `append` does, without keeping them, (nodes,)."""
         if not self._is_hybrid:
             attention = self.append(texts)
             self.forget(len(texts))
@@ -105,7 +105,7 @@ class KVSession:
         return 1 if self._is_hybrid else MOST_TOGETHER
 
     def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes and probe behind each, in one forward: what `read` tells one by one.
+        """Append nodes and probe after each, in one forward; return the same as `read` one by one.
 
         For at most `most_together` nodes.
         """
@@ -186,7 +186,7 @@ class KVSession:
         return found
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
-        """Mean log-probability per token of each text as the whole answer, (texts,).
+        """Return the mean log-probability per token of each text as the whole answer, (texts,).
 
         `ask` takes the place of the answer prompt.
         Runs one forward over the first reply and the second turn, and one per text on top; then restores
@@ -294,7 +294,7 @@ class KVDecoding:
 
 
 def logprobs(logits: torch.Tensor, ids: Sequence[int]) -> Floats:
-    """Log-probability of each id under its row of float32 logits, (ids, vocabulary) -> (ids,)."""
+    """Return the log-probability of each id under its row of float32 logits, (ids, vocabulary) -> (ids,)."""
     index = torch.tensor(ids, device=logits.device).unsqueeze(1)
     chosen = logits.gather(1, index).squeeze(1) - logits.logsumexp(1)
     found: Floats = chosen.double().cpu().numpy()

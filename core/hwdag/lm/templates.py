@@ -38,7 +38,7 @@ _WAY_OUT = (
 
 
 def cut_conversation(codec: Codec, roles: Sequence[str]) -> list[list[int]]:
-    """Ids of the chat template around messages: before, between, and after them, up to a reply.
+    """Return ids of the chat template around messages: before, between, and after them, up to a reply.
 
     Raises `ModelError` for a template that does not show every message once, in order, or that opens a
     thought with no known end.
@@ -77,7 +77,7 @@ def _without_open_thought(prompt: str) -> str:
 
 
 def _before_shown_reply(codec: Codec, roles: Sequence[str]) -> str:
-    """Text before a reply that a template renders; "" if it renders none.
+    """Return the text before a reply that a template renders; "" if it renders none.
 
     A space at its end belongs to the token of the reply's first word.
     """
@@ -89,7 +89,7 @@ def _before_shown_reply(codec: Codec, roles: Sequence[str]) -> str:
 
 
 def _pieces(codec: Codec, roles: Sequence[str], *, ends_in_prompt: bool) -> list[str]:
-    """Text of the template around messages of these roles."""
+    """Return the text of the template around messages of these roles."""
     sentinels = [f"hwdag{i}message" for i in range(len(roles))]
     messages = [
         {"role": role, "content": sentinel} for role, sentinel in zip(roles, sentinels, strict=True)

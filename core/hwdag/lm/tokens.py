@@ -81,7 +81,7 @@ class Codec:
         return hashlib.sha256(repr(ids).encode()).hexdigest()
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text."""
+        """Return the number of tokens of each text."""
         if not texts:
             return []
         if not self.tokenizer.is_fast:
@@ -93,13 +93,13 @@ class Codec:
         ]
 
     def count_parts(self, texts: Sequence[Sequence[str]]) -> list[int]:
-        """Number of tokens of each text given in parts, as for `encode_parts`."""
+        """Return the number of tokens of each text given in parts, as for `encode_parts`."""
         if not self.tokenizer.is_fast:
             return [len(self.encode_parts(*parts)[0]) for parts in texts]
         return self.count(["".join(parts) for parts in texts])
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of plain text."""
+        """Return the token ids of plain text."""
         return self.encode_with_offsets(text)[0] if text else []
 
     def encode_parts(self, *parts: str) -> tuple[list[int], list[Range]]:
@@ -123,17 +123,17 @@ class Codec:
         return ids, ranges
 
     def control(self, text: str) -> list[int]:
-        """Token ids of a template's text, including control tokens."""
+        """Return the token ids of a template's text, including control tokens."""
         return self._call(text, split=False)[0]
 
     def begins_word(self, token: int) -> bool:
-        """Whether a token begins a word in lower case; in a script without cases, any letter does."""
+        """Return whether a token begins a word in lower case; in a script without cases, any letter does."""
         text, is_marked = self._text_of(token)
         first = text[:1]
         return first.isalpha() and not first.isupper() and (is_marked or not first.islower())
 
     def goes_on_with_word(self, token: int) -> bool:
-        """Whether a token joins letters to the word before it, as "s" and "_votes" do.
+        """Return whether a token joins letters to the word before it, as "s" and "_votes" do.
 
         None does in a script without cases.
         """
@@ -141,13 +141,13 @@ class Codec:
         return not is_marked and any(sign.islower() or sign.isupper() for sign in text)
 
     def _text_of(self, token: int) -> tuple[str, bool]:
-        """The text of a token behind a space, and whether there is one."""
+        """Return the text of a token without its leading space, and whether it has one."""
         piece = str(self.tokenizer.convert_ids_to_tokens(token))
         is_marked = piece.startswith(("Ġ", "▁", " "))  # byte-level BPE, SentencePiece
         return self.decode([token]).strip(), is_marked
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, without control tokens."""
+        """Return the text of ids, without control tokens."""
         text = self.tokenizer.decode(  # clean-up could change earlier parts of a growing text
             list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
@@ -210,7 +210,7 @@ _PROBE = (
     "Straßenüberquerung, naïve façade, piñata; Übergrößenträger. ΑΒΓ αβγ. Быстрая лиса. "
     "これは文です。东西南北。한국어 문장. नमस्ते दुनिया। مرحبا بالعالم שלום עולם ภาษาไทย 🙂👍🏽 ﬁ № ½"
 )
-"""What tells tokenizers apart: words, numbers, code, white space and scripts."""
+"""A text that distinguishes tokenizers: words, numbers, code, white space and scripts."""
 
 _QUIET = {"verbose": False, "return_attention_mask": False}
 """No warning about texts longer than the context: documents are."""

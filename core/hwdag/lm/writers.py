@@ -21,7 +21,7 @@ class CallableWriter:
         self.name = name or str(getattr(function, "__qualname__", type(function).__name__))
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt; the function itself limits their length."""
+        """Return one reply per prompt; the function itself limits their length."""
         return [reply for _, reply in self.replies(prompts, max_new_tokens=max_new_tokens)]
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:

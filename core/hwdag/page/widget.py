@@ -1,4 +1,4 @@
-"""The page of an answer, a walk or an index as a Jupyter widget that tells what is selected.
+"""The page of an answer, a walk or an index as a Jupyter widget that reports the selection.
 
 Needs the extra `notebook`; it works in every notebook that anywidget supports.
 """

@@ -1,4 +1,4 @@
-"""Finished model calls by what went into them, so that none is paid for twice.
+"""A cache of model calls, keyed by a hash of their inputs.
 
     with CallCache.open("run/calls.sqlite") as calls:
         keys = [key_of("write", model.name, prompt) for prompt in prompts]
@@ -47,7 +47,7 @@ Value = str | list[int] | Mapping[str, NDArray[Any]]
 T = TypeVar("T", bound=Value)
 
 MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError, SafetensorError)
-"""What decoding or checking raises for a value of another kind."""
+"""Exceptions of decoding or checking a value of another kind."""
 
 Finished = Generator[Mapping[int, T], None, None]
 """Results by ordinal of the call, as they finish; each mapping is committed as a whole."""
@@ -85,7 +85,7 @@ class Calls(ABC):
     Attributes:
         kept: keys of the calls that a later version of the document may need again.
         reused: number of calls that an earlier run had finished.
-        before_call: runs before every call; raises where no call may be made.
+        before_call: runs before every call; raises if no call may be made.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Calls(ABC):
         commit: bool = True,
         advance: Callable[[int], object] = lambda amount: None,
     ) -> list[T]:
-        """Like `results`, for calls that finish one by one: `make` gets all missing ordinals at once."""
+        """Return like `results`, for calls that finish one by one: `make` gets all missing ordinals at once."""
         first: dict[bytes, int] = {}
         for i, key in enumerate(keys):
             first.setdefault(key, i)
@@ -294,7 +294,7 @@ class SharedCalls(Calls):
             for one in self._owners[key]:
                 owned.setdefault(one, {})[key] = value
         for one, values in owned.items():
-            with suppress(Withdrawn):  # its build will be told
+            with suppress(Withdrawn):  # its build will notice
                 one.put_all(values)
 
 

@@ -218,7 +218,7 @@ def _copy_what_is_left(source: sqlite3.Connection, new: Store, copied: Mapping[i
 
 @contextmanager
 def _at_full_length(path: Path, output: Path) -> Iterator[Path]:
-    """Yield a file, or where it has lost its end, which SQLite refuses, a copy that ends in blank pages."""
+    """Yield a file, or, if it was cut short (SQLite refuses it), a copy that ends in blank pages."""
     with path.open("rb") as file:
         head = file.read(32)
     # https://www.sqlite.org/fileformat.html#the_database_header

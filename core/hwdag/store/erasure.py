@@ -1,4 +1,4 @@
-"""Erasure: every place where deleted text could survive, and what removes it.
+"""Erasure: every place in which deleted text could survive, and its remedy.
 
 **Free pages.** `secure_delete` is on, so SQLite overwrites deleted content.
 
@@ -15,7 +15,7 @@ the file is cut to its number of pages before every write.
 deleted with it (`hwdag.store.calls`). The calls of a version whose build was given up are deleted when
 the stored version turns out to be unchanged, or when the document is deleted or pruned.
 
-**Arrays beside the file.** The folder `NAME.arrays` holds copies of arrays for searching
+**Arrays next to the file.** The folder `NAME.arrays` holds copies of arrays for searching
 (`hwdag.store.segment_files`). The transaction that deletes a document deletes its segment too. A segment
 gets its name in a transaction that sees all its documents.
 
@@ -73,7 +73,7 @@ def cut_behind_the_end(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def arrays_of(path: Path) -> Iterator[tuple[int, int, Path]]:
-    """Yield the segments beside an index file: numbers of first and last document, and folder.
+    """Yield the segments next to an index file: numbers of first and last document, and folder.
 
     Ignores links and everything that is not a folder.
     """

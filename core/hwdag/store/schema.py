@@ -178,7 +178,7 @@ def check_format(connection: sqlite3.Connection, name: str, *, tables_only: bool
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an index was built with.
+    """The models and options that an index was built with.
 
     `reader` and `embedder` are names, `dimension` is the length of an embedding, `config` the build
     config as JSON values, `dtype` the type in which the first reader computed, if known. `tokenizer` is

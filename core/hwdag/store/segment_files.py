@@ -1,4 +1,4 @@
-"""Large segments in files beside the index, mapped into memory: a new process reads what it needs.
+"""Large segments in files next to the index, mapped into memory: a new process reads what it needs.
 
 A folder `NAME.arrays` holds a folder per segment, named after its first and last document, with one
 `.npy` file per array. It is a cache: anybody may delete it. The index file alone says what is true: a
@@ -69,7 +69,7 @@ _TYPES = {
 
 
 class SegmentFiles:
-    """The segments beside one store; none for a store in memory."""
+    """The segments next to one store; a store in memory has no segments."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -78,7 +78,7 @@ class SegmentFiles:
         self._place = None if os.name == "nt" else place
 
     def segments(self) -> Iterator[Segment]:
-        """Those that hold what the store holds, ascending and apart; others are removed."""
+        """Yield those that hold what the store holds, ascending and apart; others are removed."""
         done = 0
         place = self._place
         if place is None:
@@ -95,7 +95,7 @@ class SegmentFiles:
                 done = last
 
     def keep(self, segment: Segment) -> Segment:
-        """The same segment from files, if it is large, and can be written there."""
+        """Return the same segment from files, if it is large, and can be written there."""
         ready = len(segment) >= LEAST_NODES and segment.alive.all()
         if self._place is None or not ready or _folder_of(self._place, segment).exists():
             return segment
@@ -109,7 +109,7 @@ class SegmentFiles:
         first, last = int(segment.numbers[0]), int(segment.numbers[-1])
         parent = folder_of_arrays(place)
         if parent.is_symlink():
-            return None  # what it leads to is not ours
+            return None  # its target is not ours
         if not parent.is_dir():
             parent.mkdir()
             # whoever may change the index may remove what is here
@@ -132,7 +132,7 @@ class SegmentFiles:
         return self._read(place, folder, numbers, digest)
 
     def _read(self, place: Path, folder: Path, numbers: list[int], digest: bytes) -> Segment:
-        """A segment of these documents; raises one of `MALFORMED` if it is another one, or damaged."""
+        """Return a segment of these documents; raises one of `MALFORMED` if it is another one, or damaged."""
         maps = _maps_in(folder, place)
         if maps.pop(DIGEST).tobytes() != digest:
             raise ValueError(f"{folder} was made of other documents")
@@ -158,7 +158,7 @@ class SegmentFiles:
 
 
 def damaged_in(path: Path) -> Iterator[Path]:
-    """Yield the folders beside an index whose files do not match their checksums."""
+    """Yield the folders next to an index whose files do not match their checksums."""
     for _, _, folder in sorted(arrays_of(path)):
         try:
             _maps_in(folder, path)
@@ -212,7 +212,7 @@ def _mapped(file: Path, dtype: str, most_bytes: int) -> NDArray[Any]:
         try:
             is_known = npy.read_magic(opened) == (1, 0)
             shape, is_fortran, found = npy.read_array_header_1_0(opened)
-        except Exception as error:  # a damaged header: what literals and tokens raise
+        except Exception as error:  # a damaged header: any exception of parsing literals
             raise ValueError(f"{file} is no array: {error}") from error
         size = opened.tell() + math.prod(shape) * found.itemsize
         if not is_known or is_fortran or found.str != dtype or size != seen.st_size:
@@ -236,6 +236,6 @@ def _unload(maps: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _memory_of(array: NDArray[Any]) -> mmap.mmap | None:
-    """The mapped file of an array; None for a copy in memory."""
+    """Return the mapped file of an array; None for a copy in memory."""
     memory = array.base
     return memory if isinstance(memory, mmap.mmap) else None

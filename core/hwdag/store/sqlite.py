@@ -372,7 +372,7 @@ class Store:
         with self.database.reading() as connection:
             records.check_slots(connection)
 
-    # What a search needs
+    # For a search
 
     def data_version(self) -> int:
         """Return a number that changes with every write, by any process."""

@@ -125,7 +125,7 @@ def publish(unfinished: Path, path: Path) -> None:
 def replace_file(unfinished: Path, path: Path) -> None:
     """Replace a SQLite file by a finished one, after its writers are done.
 
-    Processes that have the old file open go on reading it; their next write raises an error.
+    Processes that have the old file open keep reading it; their next write raises an error.
     """
     refuse_foreign_files(path, bounded=False)
     try:

@@ -60,7 +60,7 @@ class Verdict:
 def verify(path: str | os.PathLike[str], *, show_progress: bool | Reporter = False) -> Verdict:
     """Check every page, every document and every cached call of an index file.
 
-    Reads documents one by one, so that other processes can go on. If the tables are not those of an
+    Reads documents one by one, so that other processes can continue. If the tables are not those of an
     index, or the header is damaged, it reads nothing else. Raises `IndexFileError`, `NotAnIndex` or
     `IndexVersionError` if the file cannot be checked.
     """

@@ -84,7 +84,7 @@ class Bars:
 
 
 def _is_watched(stream: TextIO) -> bool:
-    """Whether a stream goes to a terminal, or to a notebook, which draws bars of its own."""
+    """Return whether a stream goes to a terminal, or to a notebook, which draws bars of its own."""
     return stream.isatty() or "ipykernel" in sys.modules
 
 

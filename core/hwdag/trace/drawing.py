@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LEAST_SHOWN = 0.01  # weight below which an edge is left out of a page
 
 Entries = Mapping[str, tuple[Document, HWDAG, Any]]
-"""Documents with their graphs, by document id; what else an entry holds is not shown."""
+"""Documents with their graphs, by document id; other contents of an entry are not shown."""
 
 
 def html_of(

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of what an index does, if `opentelemetry-api` is installed (extra `otel`).
+"""OpenTelemetry spans of an index's operations, if `opentelemetry-api` is installed (extra `otel`).
 
 They are recorded only if the application sets up an SDK. Attributes follow OpenInference, whose
 viewers show a walk as a retrieval.
