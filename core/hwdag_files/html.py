@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import COUNTED, Content, UnreadableError, decoded
+from hwdag_files.marks import box, lowered, raised, struck, with_marks
+from hwdag_files.numbering import shown
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
@@ -50,6 +53,11 @@ DEEPEST = 100
 _NO_REFERENCE = re.compile("&#(?!(?:[0-9]{1,20}|[xX][0-9a-fA-F]{1,20})[^0-9a-fA-F])")
 _ASCII = bytes(range(32, 127))
 
+_NOTES = {
+    "hidden": "{} hidden passage{s} left out",
+    "picture": "{} inline picture{s} left out",
+}
+
 HEAD_BYTES = 1 << 14
 """Where a page may declare its encoding; browsers look at the first 1,024 bytes."""
 
@@ -60,10 +68,17 @@ _DECLARED = re.compile(
 
 # why: spaces of <pre> must survive the cleaning of all others
 _PROTECT = {ord(" "): "\ue000", ord("\t"): "\ue001"}
-_RELEASE = {0xE000: " ", 0xE001: "\t"}
+_RELEASE = {0xE000: " ", 0xE001: "\t", 0xE003: " "}
 
-_ITEM = "\ue002"
-_MARK = rf"{_ITEM}(- |\d+\. )"
+_ITEM, _INDENT = "\ue002", "\ue003"
+_MARK = rf"{_ITEM}({_INDENT}*(?:- (?:\w{{1,20}}\. )?|-?\d+\. ))"
+_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_LISTS = frozenset({"ul", "ol", "dl"})
+_STRUCK = frozenset({"del", "s", "strike"})
+_LOOKS = _LISTS | _STRUCK | {"pre", "sup", "sub"}
+_NAMED = "hwdag-named"  # whether an option of a list is chosen
+_NOT_SHOWN = frozenset({"hidden", "password", "submit", "reset", "button", "image", "file"})
+_HIDES = re.compile("display:none|visibility:(?:hidden|collapse)|font-size:0[^.1-9]|opacity:0[;!]")
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
@@ -85,7 +100,12 @@ def html_content(data: bytes) -> Content:
     if lost := len(markup) - len(page):
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
-    return Content(page_text(soup), " ".join(title.split()), notes)
+    noted = Counter[str]()
+    text = page_text(soup, noted)
+    for kind, note in _NOTES.items():
+        if number := noted[kind]:
+            notes = (*notes, note.format(number, s="s" * (number > 1)))
+    return Content(text, " ".join(title.split()), notes)
 
 
 def parsed(markup: str) -> BeautifulSoup:
@@ -116,13 +136,14 @@ def _page_class() -> type[BeautifulSoup]:
     return Page
 
 
-def page_text(soup: BeautifulSoup) -> str:
+def page_text(soup: BeautifulSoup, noted: Counter[str]) -> str:
     """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab.
 
-    Headings and items of lists are marked as in Markdown: "## ", "- ", "1. ".
+    Headings and items of lists are marked as in Markdown: "## ", "- ", "1. "; an item within another one
+    and the description of a term are indented. What is left out is counted in `noted`.
     """
     # why: an item alone in its block would be taken for a heading; a heading is one within an item, too
-    marked = re.sub(rf"(?:{_MARK}\s*)++(?!#)", r"\1", "".join(_pieces(soup)))
+    marked = re.sub(rf"(?:{_MARK}\s*)++(?!#)", r"\1", with_marks("".join(_pieces(soup, noted))))
     lines = re.sub(_MARK, "", marked).split("\n")
     cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
     text = "\n".join("\t".join(line).strip() for line in cells)
@@ -153,52 +174,142 @@ def _declared_encoding(data: bytes) -> str:
     return name if is_usable else "utf-8"
 
 
-def _pieces(page: Tag, *, marks: bool = True) -> Iterator[str]:
+class _Look(NamedTuple):
+    """How the text of an element is shown, by those around it."""
+
+    is_verbatim: bool = False
+    is_struck: bool = False
+    place: str = ""  # "sup" or "sub"
+    depth: int = 0  # open lists
+
+    def text(self, text: str) -> str:
+        """Return the text of a string of the page."""
+        text = text.translate(_PROTECT) if self.is_verbatim else re.sub(r"\s+", " ", text)
+        if self.place:
+            text = raised(text) if self.place == "sup" else lowered(text)
+        return struck(text) if self.is_struck else text
+
+    def within(self, tag: Tag) -> _Look:
+        """Return how the text within a tag is shown."""
+        name, style = tag.name, _style(tag)
+        if not style and name not in _LOOKS:
+            return self
+        place = self.place
+        for one, value in (("sup", "super"), ("sub", "sub")):
+            if name == one or f"vertical-align:{value};" in style:
+                place = one
+        return _Look(
+            self.is_verbatim or name == "pre",
+            self.is_struck or name in _STRUCK or "line-through" in style,
+            place,
+            self.depth + (name in _LISTS),
+        )
+
+
+def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[str]:
     """Strings in reading order; a stack instead of recursion, as nesting may be deep.
 
-    With `marks`, headings are marked.
+    With `marks`, headings are marked. What is left out is counted in `noted`.
     """
     from bs4.element import CData, NavigableString, Tag
 
-    stack: list[tuple[PageElement | str, bool]] = [(page, False)]
+    stack: list[tuple[PageElement | str, _Look]] = [(page, _Look())]
     numbers = dict[int, int]()  # by list, of its last item
     while stack:
-        node, is_verbatim = stack.pop()
+        node, look = stack.pop()
         if isinstance(node, Tag):
-            if node.name in NOISE or _is_hidden(node):
+            if node.name in NOISE:
                 continue
-            if node.name == "table" and (lines := _data_table(node)):
+            if _is_hidden(node):
+                noted["hidden"] += bool(node.get_text().strip())
+                continue
+            if node.name == "table" and (lines := _data_table(node, noted)):
                 yield "\n\n" + "\n".join(lines) + "\n\n"
                 continue
-            if marks and node.name in _HEADINGS and (title := _title(node)):
+            if marks and node.name in _HEADINGS and (title := _title(node, noted)):
                 yield f"\n\n{_HEADINGS[node.name]}{title}\n\n"
                 continue
-            before = after = "\n\n" if _BLOCK.fullmatch(node.name) else ""
-            before, after = ("\n", "") if node.name in ("br", "option") else (before, after)
-            if node.name == "li":
-                before, after = f"\n{_ITEM}- ", "\n"
-                if node.parent is not None and node.parent.name == "ol":
-                    numbers[id(node.parent)] = number = numbers.get(id(node.parent), 0) + 1
-                    before = f"\n{_ITEM}{number}. "
-            after = "\t" if node.name in ("td", "th") else after
-            is_verbatim = is_verbatim or node.name == "pre"
-            stack.append((after, True))
-            stack.extend((child, is_verbatim) for child in reversed(node.contents))
-            stack.append((before, True))
+            if node.name == "img":
+                noted["picture"] += str(node.get("src", "")).lstrip()[:5].lower() == "data:"
+            before, after = _around(node, look, numbers)
+            inner = look.within(node)
+            stack.append((after, look))
+            stack.extend((child, inner) for child in reversed(node.contents))
+            stack.append((before, look))
         elif type(node) in (
             NavigableString,
             CData,
         ):  # why: the other kinds are comments and the like
-            text = str(node)
-            yield text.translate(_PROTECT) if is_verbatim else re.sub(r"\s+", " ", text)
+            yield look.text(str(node))
         elif type(node) is str:
             yield node
 
 
-def _title(heading: Tag) -> str:
+def _around(tag: Tag, look: _Look, numbers: dict[int, int]) -> tuple[str, str]:
+    """Return the signs before and after the text of an element."""
+    name = tag.name
+    if name in ("li", "dt", "dd"):
+        # why: what describes a term belongs to it as an item does to the one around its list
+        indent = _INDENT * 2 * max(0, look.depth - (name != "dd"))
+        number = _number(tag, numbers) if name == "li" else "- "
+        return f"\n{_ITEM}{indent}{number}", "\n"
+    if name == "br":
+        return "\n", ""
+    if name == "option":
+        return "\n" + _choice(tag), ""
+    if name == "input":
+        return _entered(tag), ""
+    if name in _CELLS:
+        return "", "\t"
+    return ("\n\n", "\n\n") if _BLOCK.fullmatch(name) else ("", "")
+
+
+def _number(item: Tag, numbers: dict[int, int]) -> str:
+    """Return what stands before an item: its number, as the list counts it, or a dash."""
+    parent = item.parent
+    if parent is None or parent.name != "ol":
+        return "- "
+    step, key = -1 if parent.has_attr("reversed") else 1, id(parent)
+    own, start = _integer(item, "value"), _integer(parent, "start")
+    if key not in numbers:
+        last = len(parent.find_all("li", recursive=False)) if step < 0 else 1
+        numbers[key] = (last if start is None else start) - step
+    numbers[key] = numbers[key] + step if own is None else own
+    form = _FORMS.get(str(item.get("type", parent.get("type", "1"))))
+    return f"- {shown(numbers[key], form)}. " if form else f"{numbers[key]}. "
+
+
+def _integer(tag: Tag, name: str) -> int | None:
+    number = str(tag.get(name, "")).strip()
+    return int(number) if re.fullmatch(r"-?[0-9]{1,9}", number) else None
+
+
+def _choice(option: Tag) -> str:
+    """Return the box before an option of a list that names its choice."""
+    holder = option.find_parent("select")
+    if holder is None:
+        return ""
+    # why kept there: a list may have thousands of options
+    is_named = holder.attrs.get(_NAMED)
+    if is_named is None:
+        is_named = holder.attrs[_NAMED] = str(bool(holder.find("option", selected=True)))
+    return box(is_checked=option.has_attr("selected")) if is_named == "True" else ""
+
+
+def _entered(field: Tag) -> str:
+    """Return what a field of a form shows: a box, or the text that fills it."""
+    kind = str(field.get("type", "text")).lower()
+    if kind in ("checkbox", "radio"):
+        return box(is_checked=field.has_attr("checked"))
+    if kind in _NOT_SHOWN:
+        return ""
+    return " ".join(["", *str(field.get("value", "")).split(), ""])
+
+
+def _title(heading: Tag, noted: Counter[str]) -> str:
     """The text of a heading; none of one that does not end, so that it has what follows in it."""
     title = ""
-    for piece in _pieces(heading, marks=False):
+    for piece in _pieces(heading, noted, marks=False):
         title += piece
         if len(title) > 2 * LONGEST_HEADING:
             return ""
@@ -206,32 +317,42 @@ def _title(heading: Tag) -> str:
     return title if len(title) <= LONGEST_HEADING else ""
 
 
+def _style(tag: Tag) -> str:
+    """The declarations of a tag without blanks, in small letters, each with a semicolon."""
+    style = tag.get("style")
+    return "".join(str(style).lower().split()) + ";" if style else ""
+
+
 def _is_hidden(tag: Tag) -> bool:
     """Whether a browser shows nothing of an element, by what its tag says."""
     # why not "until-found": such a section is folded, and opens where a word of it is looked for
     is_shown = tag.get("hidden", "until-found") == "until-found"
-    if is_shown and "display:none" not in "".join(str(tag.get("style", "")).lower().split()):
+    if is_shown and not _HIDES.search(_style(tag)):
         return False
     # why: the end of a paragraph may be left out, and then bs4 takes what follows into it
     inner = (getattr(child, "name", None) or "" for child in tag.contents)
     return tag.name != "p" or not any(map(_BLOCK.fullmatch, inner))
 
 
-def _data_table(table: Tag) -> list[str]:
+def _data_table(table: Tag, noted: Counter[str]) -> list[str]:
     """The rows of a table that has header cells, or names above numbers; none of one that lays out a page."""
     if table.find("table"):  # why: that is layout as a rule
         return []
     found = [(row, row.find_all(["td", "th"], recursive=False)) for row in table.find_all("tr")]
     if sum(len(row) for _, row in found) != len(table.find_all(["td", "th"])):
         return []  # why: cells without a row
-    cells = [list(map(_cell, row)) for tag, row in found if not _is_hidden(tag)]
+    shown_rows = [row for tag, row in found if not _is_hidden(tag)]
+    noted["hidden"] += len(found) - len(shown_rows)
+    cells = [[_cell(one, noted) for one in row if not _is_hidden(one)] for row in shown_rows]
     lines = cell_lines(cells, has_names=table.find("th") is not None)
     caption = table.find("caption") if lines else None
-    return lines if caption is None else [_one_line(caption), "", *lines]
+    return lines if caption is None else [_one_line(caption, noted), "", *lines]
 
 
-def _cell(tag: Tag) -> Cell:
-    return Cell(_one_line(tag), tag.name == "th", _span(tag, "colspan"), _span(tag, "rowspan"))
+def _cell(tag: Tag, noted: Counter[str]) -> Cell:
+    return Cell(
+        _one_line(tag, noted), tag.name == "th", _span(tag, "colspan"), _span(tag, "rowspan")
+    )
 
 
 def _span(tag: Tag, name: str) -> int:
@@ -239,9 +360,9 @@ def _span(tag: Tag, name: str) -> int:
     return max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 3 else 1
 
 
-def _one_line(tag: Tag) -> str:
-    return _unmarked("".join(_pieces(tag, marks=False)))
+def _one_line(tag: Tag, noted: Counter[str]) -> str:
+    return _unmarked("".join(_pieces(tag, noted, marks=False)))
 
 
 def _unmarked(text: str) -> str:
-    return " ".join(re.sub(_MARK, " ", text).split())
+    return " ".join(with_marks(re.sub(_MARK, " ", text)).split())

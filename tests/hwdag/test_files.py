@@ -160,7 +160,7 @@ def test_headings_and_items_of_html_are_marked(tmp_path):
         "- hotels up to 140 euros",
         "- a desk once",
         "- books",
-        "- novels",
+        "  - novels",
         "### Ask",
         "Ada.",
         "2. Pay.",

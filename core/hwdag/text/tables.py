@@ -27,7 +27,7 @@ LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
 MOST_ABOVE = 50  # rows above the table of a file
 SNIFFED = 1 << 16  # characters that the separator of a file is told from
 
-_NUMBER = re.compile(r"[-+−(]?[$€£]?\s?\d[\d.,:'\s]*(?:[%€$£]|[A-Z]{3})?\)?")
+_NUMBER = re.compile(r"[-+−(]?[$€£]?\s?\d[\d.,:'\s]*(?:[%€$£]|[A-Z]{3})?\)?[⁰¹²³⁴-⁹]*")
 _YEAR = re.compile(r"[12]\d{3}|(?:19|20)\d\d [A-Z]{3,4}")  # or "2022 TEUR"
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 END = "\x1f"
