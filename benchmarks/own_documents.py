@@ -6,7 +6,8 @@
 
 A hundred questions over the twenty files of `examples/own_documents`, all in one index: letters,
 manuals, tables, a contract, a log, other languages beside English, and ten questions that the files do
-not answer; or over those of `examples/more_documents` or `examples/table_documents`. The rows of a folder
+not answer; or over those of another folder of `examples`: `more_documents`, `table_documents`, `interview_documents`,
+`faq_documents`. The rows of a folder
 are kept: a run goes on where it was. `--markdown` asks the questions about tables over the Markdown and CSV
 files alone, passed as texts, as other loaders give them: rows do not name their columns then.
 `--questions refusals.jsonl` asks others of the folder, of which half are not answered there.
@@ -31,7 +32,7 @@ import numpy as np
 
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.text.words import words
-from hwdag.types import Document
+from hwdag.types import Document, Node
 from hwdag_files.read import read_documents
 from hwdag_lab.eval.statistics import bootstrap
 from hwdag_lab.eval.text_metrics import f1
@@ -39,7 +40,7 @@ from hwdag_lab.eval.text_metrics import f1
 OWN = Path(__file__).parents[1] / "examples" / "own_documents"
 RIGHT = 0.5  # F1
 MEASURES = ("f1", "holds", "given", "touched", "first", "found", "confidence", "seconds")
-UNANSWERABLE = "unanswerable"
+UNANSWERABLE, NEAR_MISS, FOLLOW_UP = "unanswerable", "near miss", "follow-up"
 MARKDOWN = (".md", ".csv")
 
 
@@ -103,9 +104,10 @@ def markdown_documents(folder: Path) -> Iterator[Document]:
 
 def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
     """The answer to a question, and how good it is."""
-    answer = index.answer(question["question"], config=config)
+    history = [(asked, said) for asked, said in question.get("history", ())]
+    answer = index.answer(question["question"], config=config, history=history)
     shown = [step.node for step in answer.retrieval.steps]
-    answers, wanted = question["answers"], set(words(question["evidence"]))
+    answers, places = question["answers"], places_of(question)
     row = {"id": question["id"], "kind": question["kind"], "text": answer.reply}
     row |= {"found": answer.found, "confidence": answer.confidence}
     row |= {"answerability": answer.retrieval.answerability, "seconds": answer.usage.seconds}
@@ -114,12 +116,22 @@ def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
         row["f1"] = f1(answer.reply, answers)
         row["holds"] = any(" ".join(words(one)) in said for one in answers)
         row["given"] = answer.found is not False and (row["f1"] >= RIGHT or row["holds"])
-        has = [
-            Path(node.document_id).name == question["file"] and wanted <= set(words(node.text))
-            for node in shown
-        ]
-        row["touched"], row["first"] = any(has), has[:1] == [True]
+        has = [[holds(node, *place) for place in places] for node in shown]
+        row["touched"] = all(map(any, zip(*has, strict=True)))
+        row["first"] = any(any(one) for one in has[:1])
     return row
+
+
+def places_of(question: dict) -> list[tuple[str, str]]:
+    """Each evidence of a question, behind the name of its file; a list has several."""
+    some, files = question["evidence"], question["file"]
+    some = some if isinstance(some, list) else [some]
+    return list(zip(files if isinstance(files, list) else [files] * len(some), some, strict=True))
+
+
+def holds(node: Node, file: str, evidence: str) -> bool:
+    """Whether a node is of this file and has all words of the evidence."""
+    return Path(node.document_id).name == file and set(words(evidence)) <= set(words(node.text))
 
 
 def rows_of(path: Path) -> list[dict]:
@@ -130,9 +142,9 @@ def rows_of(path: Path) -> list[dict]:
 
 def table(rows: list[dict]) -> str:
     """A line for each kind of question, and one for all that have an answer."""
-    kinds = list(dict.fromkeys(row["kind"] for row in rows if row["kind"] != UNANSWERABLE))
+    kinds = list(dict.fromkeys(row["kind"] for row in rows if "f1" in row))
     lines = ["| kind | n | " + " | ".join(MEASURES) + " |", "|---" * (2 + len(MEASURES)) + "|"]
-    for kind in (*kinds, "all answerable", UNANSWERABLE):
+    for kind in (*kinds, "all answerable", NEAR_MISS, UNANSWERABLE):
         own = [r for r in rows if r["kind"] in (kinds if kind == "all answerable" else [kind])]
         means = [
             f"{np.mean(values):.2f}" if (values := [r[m] for r in own if m in r]) else ""

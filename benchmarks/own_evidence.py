@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from own_documents import UNANSWERABLE, documents, rows_of
+from own_documents import FOLLOW_UP, NEAR_MISS, UNANSWERABLE, documents, rows_of
+from own_documents import places_of as evidence_of
 
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.answers.passages import grown
@@ -58,7 +59,7 @@ def read_of(folder: Path, budget: int) -> Iterator[dict]:
     with HWDAGIndex.from_documents(read.values(), method="evidence") as index:
         chunks = Chunks(index, read)
         for row in rows_of(folder / "questions.jsonl"):
-            if row["kind"] in (UNANSWERABLE, "near miss", "follow-up"):
+            if row["kind"] in (UNANSWERABLE, NEAR_MISS, FOLLOW_UP):
                 continue
             places = list(places_of(row, read))
             if not places:
@@ -76,11 +77,9 @@ def read_of(folder: Path, budget: int) -> Iterator[dict]:
 
 def places_of(row: dict, read: Mapping[str, Document]) -> Iterator[tuple[str, Span]]:
     """Where each evidence of a question stands; none for one that is not found."""
-    some = row["evidence"] if isinstance(row["evidence"], list) else [row["evidence"]]
-    files = row["file"] if isinstance(row["file"], list) else [row["file"]] * len(some)
-    for words_of, file in zip(some, files, strict=True):
+    for file, said in evidence_of(row):
         [document] = [one for one in read.values() if Path(one.id).name == file]
-        if (place := place_of(document.text, words_of)) is None:
+        if (place := place_of(document.text, said)) is None:
             return
         yield document.id, place
 

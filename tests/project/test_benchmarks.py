@@ -102,6 +102,27 @@ def test_answers_about_own_documents_stand_in_their_files(name, files, asked, mo
             assert set(words(row["evidence"])) <= set(words(texts[row["file"]])), row["id"]
 
 
+@pytest.mark.parametrize("name", ["interview_documents", "faq_documents"])
+def test_every_evidence_has_a_place_in_its_file(name, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    own, read = import_module("own_documents"), import_module("own_evidence")
+    folder = own.OWN.parent / name
+    documents = {one.id: one for one in own.documents(folder)}
+    questions = own.rows_of(folder / "questions.jsonl")
+    assert len({row["id"] for row in questions}) == 60
+    for row in questions:
+        if row["kind"] in (own.UNANSWERABLE, own.NEAR_MISS):
+            assert not (row["answers"] or row["file"] or row["evidence"])
+            continue
+        places = list(read.places_of(row, documents))
+        assert row["answers"]
+        assert len(places) == len(own.places_of(row)), row["id"]
+        assert read.covers(places, {key: [span] for key, span in places[:1]}, documents) == (
+            len(places) == 1
+        )
+        assert not read.covers(places, {}, documents)
+
+
 def test_rows_of_the_same_questions_are_compared(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = import_module("own_documents")
