@@ -1,4 +1,4 @@
-"""The runs behind docs/evaluation.md, and its tables.
+"""The runs behind docs/results.md, and its tables.
 
     python benchmarks/evaluation.py answers -o runs --jobs 2     # 2 cores, resumable
     python benchmarks/evaluation.py answers -o runs --tables     # Markdown of what is there

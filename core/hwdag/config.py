@@ -53,7 +53,7 @@ class BuildConfig(CheckedOptions):
             the same to the letter of the papers. "auto": "hwdag" where the reader can write, or a
             writer is passed; else "evidence".
         leaves: what level 1 consists of: "sentences", or "chunks" of many sentences as in the papers
-            (`docs/evaluation.md` compares them).
+            (`docs/results.md` compares them).
         chunk_tokens: the largest leaf, in tokens of the reader's tokenizer.
         window_tokens: tokens of prompt, window and points in one summary call, never more than the
             model's context. None is 8,192 as in the papers, or the reader's own default.
@@ -113,7 +113,7 @@ class BuildConfig(CheckedOptions):
 class Scoring(CheckedOptions):
     """What the score of an unvisited node consists of.
 
-    The defaults are ours, found on training data (`docs/evaluation.md`).
+    The defaults are ours, found on training data (`docs/results.md`).
 
     Attributes:
         attention: weight of z = E^T r, the relevance that visited nodes pass on along the edges.
@@ -145,7 +145,7 @@ class SearchConfig(CheckedOptions):
         method: that of the index, unless it is given here (`BuildConfig.method`): an index of leaves
             alone can only be searched as "evidence".
         token_budget: node tokens put before the reader, at most, and never more than its context
-            holds. 512, since small models answer no better from more (`docs/evaluation.md`); 2,048 where an
+            holds. 512, since small models answer no better from more (`docs/results.md`); 2,048 where an
             answerer answers and the reader need not read along; 8,192 for the papers.
         confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). 1 asks for no p_yes: the
             budget alone ends the search, as it does for "evidence". "hwdag" takes the reader's own

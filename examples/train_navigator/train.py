@@ -53,7 +53,7 @@ READS = 4
 
 ASKED_AGAIN = 2
 """Reads that a walk embeds the question with, and that the scorer is trained behind: more cost a fifth of a search each, and find no more
-(docs/evaluation.md, "How many reads ask again")."""
+(docs/results.md, "How many reads ask again")."""
 
 TEMPERATURE = 0.05
 BATCH = 8

@@ -24,6 +24,19 @@ def test_the_examples_of_the_readme_run_and_answer(code, answer, tmp_path, monke
 
 
 @pytest.mark.model
+def test_the_first_example_prints_the_output_that_follows_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(EXAMPLES[0], "README.md", "exec"), {"__name__": "readme"})
+    (promised,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    # without the weights, whose last digit depends on the CPU
+    lines = [
+        [re.sub(r"^\d+% ", "", line) for line in text.splitlines()]
+        for text in (promised, capsys.readouterr().out)
+    ]
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.model
 def test_the_answer_that_the_readme_promises_has_a_margin(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "readme"}

@@ -147,7 +147,7 @@ def assumed(name: str, config: Any) -> Card:
     """Return what is assumed of a model without a card, from its size.
 
     Nobody is taken to judge: a p_yes that was never measured ends a walk at random. That of
-    Qwen2.5-Coder-1.5B-Instruct is above one half whatever it has read (docs/evaluation.md).
+    Qwen2.5-Coder-1.5B-Instruct is above one half whatever it has read (docs/results.md).
     """
     shape = ModelShape.from_config(config)
     weights = shape.layers * shape.layer_parameters + shape.hidden * shape.vocab

@@ -1,7 +1,7 @@
 """Does the evidence hold an answer, and is the answer right? Two calibrated probabilities (ours).
 
 Logistic regressions over what a search knows anyway, fitted and reported by `benchmarks/found.py`
-(`docs/evaluation.md`). The answerability of a question is told from the similarity of the nodes and the
+(`docs/results.md`). The answerability of a question is told from the similarity of the nodes and the
 words of the question that the evidence has, and from p_yes where the default reader read it. The
 confidence in an answer is told from answerability and the likelihood of the answer.
 

@@ -16,7 +16,7 @@ from hwdag.types import Node, OnStep, Retrieval, Step, Usage
 
 NEAR_BEST = 0.45
 """A reader that is not capable is shown only nodes whose score is at least this share of the best: it takes
-its answer from whatever it reads last (`docs/evaluation.md`)."""
+its answer from whatever it reads last (`docs/results.md`)."""
 
 FEW = 5
 """Up to this many nodes are all shown: among so few, a second hop scores far below the first."""
