@@ -350,8 +350,59 @@ def test_cells_and_rows_may_end_where_the_next_begin():
     whole = "<thead><tr><th>A<th>B<tbody><tr><td>x<td>1<tr><td>y<td>2"
     assert html_content(f"<table>{whole}</table>".encode()).text == "| A, B\n| x, B: 1\n| y, B: 2"
     items = "<ul><li hidden>secret<li>a<ul><li>b</ul><li>c</ul><dl><dt>x<dd hidden>no<dt>y</dl>"
-    assert html_content(items.encode()).text.split() == ["-", "a", "-", "b", "-", "c", "-", "x", "-", "y"]
+    assert html_content(items.encode()).text.split() == [
+        "-",
+        "a",
+        "-",
+        "b",
+        "-",
+        "c",
+        "-",
+        "x",
+        "-",
+        "y",
+    ]
     first = left_out[: left_out.index("<table>", 1)]
     assert html_content(first.encode()).text == "| Town, 2021\n| Hamar, 2021: 530"
     nested = html_content(closed[closed.index("<table>", 1) :].encode()).text
     assert nested.split() == ["out", "in", "side", "End"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "Day;Text;Amount;\n1.1.;Rent;-900,00;\n2.1.;Pay;2500,00;",
+            "| 1.1., Text: Rent, Amount: -900,00",
+        ),
+        ("Name,Value,Value,Unit\nA,11,12,bar\nB,21,22,bar", "| A, Value: 11, Value: 12, Unit: bar"),
+        (",Jan,,Mar\nA,11,12,13\nB,21,22,23", "| A, Jan: 11, 12, Mar: 13"),
+        ("Hour\t1\t2\t3\nA\t0.3\t0.4\t0.5\nB\t0.1\t0.2\t0.6", "| A, 1: 0.3, 2: 0.4, 3: 0.5"),
+        (
+            "Town,2022,,2023,\n,mean,max,mean,max\nA,1,2,3,4\nB,5,6,7,8",
+            "| A, 2022 mean: 1, 2022 max: 2, 2023 mean: 3, 2023 max: 4",
+        ),
+        ("Part,Item,Cost\nA,Oven,9\n,Sink,7\nB,Hose,2", "| A, Item: Sink, Cost: 7"),
+        ("Part,Item,Cost\nA,Oven,9\n,Total,9\nB,Hose,2", "| Item: Total, Cost: 9"),
+        (
+            "P,Litres,,,\nA,2,,Valve,Bar\nB,3,,V1,16\nC,4,,V2,10",
+            "| B, Litres: 3, Valve: V1, Bar: 16",
+        ),
+        # without names these stay
+        ("A,dog,dog\nB,cat,dog\nC,cat,cat", "| B, cat, dog"),
+        ("A,7,9,8\nB,1,2,3\nC,4,5,6", "| B, 1, 2, 3"),
+    ],
+)
+def test_a_row_names_the_columns_that_have_names(text, line):
+    assert line in separated_lines(text)
+
+
+def test_a_name_of_any_length_does_not_make_every_row_as_long():
+    """Of 40 kB it made 40 million characters."""
+    name = "x" * 20_000
+    for text in (
+        f"| a | {name} |\n| --- | --- |\n" + "| b | c |\n" * 2_000,
+        f"| a | {name} |\n| --- | --- |\n" + "| b | |\n" * 2_000,
+    ):
+        found = markdown_with_headers(text)
+        assert name in found and len(found) < 2 * len(text)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from io import StringIO
-from itertools import accumulate, chain, islice, repeat, zip_longest
+from itertools import accumulate, chain, islice, pairwise, repeat, zip_longest
 from typing import NamedTuple
 
 Row = Sequence[str]
@@ -24,6 +24,9 @@ ROW = "| "  # how a line begins that is a row; sentences end with it
 
 NAMES = " | "  # between the names of columns
 LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
+LONGEST_REPEATED = 160  # characters of a name that every row has
+_SUMS = ("total", "sum", "subtotal", "gesamt", "insgesamt", "zwischensumme", "somme", "totaal")
+MOST_SIDE_BY_SIDE = 256  # columns of a sheet that may hold several tables
 MOST_ABOVE = 50  # rows above the table of a file
 SNIFFED = 1 << 16  # characters that the separator of a file is told from
 
@@ -47,15 +50,113 @@ def table_lines(rows: Iterable[Row], *, has_header: bool | None = None) -> list[
         has_header: whether the first row names the columns; None if that is to be told from it.
     """
     filled = [row for row in (list(map(_one_line, row)) for row in rows) if any(row)]
-    if has_header is None:
-        has_header = names_columns(filled)
     comma = "; " if any(", " in cell for row in filled for cell in row) else ", "
-    names = filled[0] if has_header and len(filled) > 1 else []
-    body = filled[1 if names else 0 :]
-    lines = [_line(names, row, comma) for row in body]
+    if has_header is None:
+        filled = _without_empty_columns(filled)
+        if (beside := _side_by_side(filled)) is not None:
+            return [_line(names, row, comma) for names, row in zip(beside, filled, strict=True)]
+        names, start = told_names(filled)
+        body = _with_groups(filled[start:]) if start else filled
+    else:
+        names = filled[0] if has_header and len(filled) > 1 else []
+        body = filled[1 if names else 0 :]
+    # why: a name of thousands of letters would make every row as long
+    repeated = [name if len(name) <= LONGEST_REPEATED else "" for name in names]
+    lines = [_line(repeated, row, comma) for row in body]
     shown = {i for row in body for i, value in enumerate(row) if i and value}
-    is_lost = any(name and i not in shown for i, name in enumerate(names))
+    is_lost = any(name and (i not in shown or not repeated[i]) for i, name in enumerate(names))
     return [_line([], names, comma), *lines] if is_lost else lines
+
+
+def told_names(rows: Sequence[Row]) -> tuple[list[str], int]:
+    """Return the names of the columns, and how many rows have them: two, one or, without names, none.
+
+    A header names all columns, or it stands above columns of numbers.
+    """
+    if len(rows) > 2 and _is_below_groups(rows):
+        groups = list[str]()
+        for cell, name in zip_longest(rows[0], rows[1], fillvalue=""):
+            groups.append(cell or (groups[-1] if name and len(groups) > 1 else ""))
+        pairs = zip_longest(groups, rows[1], fillvalue="")
+        return [" ".join(dict.fromkeys(filter(None, pair))) for pair in pairs], 2
+    if names_columns(rows) or (len(rows) > 2 and _is_above_numbers(rows)):
+        return list(rows[0]), 1
+    return [], 0
+
+
+def _is_below_groups(rows: Sequence[Row]) -> bool:
+    """Whether the second row names columns, and the first one groups of them."""
+    groups, names = rows[0], rows[1]
+    below = [i for i, name in enumerate(names) if name and i]
+    return (
+        (not names[0] or names[0] == groups[0])
+        and len(below) > 1
+        and all(_may_name(names[i]) for i in below)
+        and all(map(_may_name, filter(None, groups)))
+        and any(groups[1:])
+        and any(not groups[i : i + 1] or not groups[i] for i in below)
+        and has_numbers(rows[2:])
+    )
+
+
+def _is_above_numbers(rows: Sequence[Row]) -> bool:
+    """Whether most cells below a name are numbers; columns may lack names, or share one."""
+    names = [name for name in rows[0] if name]
+    if len(names) < 2 or len(set(names)) < 2 or not has_numbers(rows[1:]):
+        return False
+    if all(map(_may_name, names)):
+        return True
+    numbers = [int(one) for one in rows[0][1:] if one.isdecimal()]
+    steps = {after - before for before, after in pairwise(numbers)}
+    # why: hours and days of a month are names, such as 1, 2, 3
+    return (
+        len(numbers) > 2 and len(numbers) == len(rows[0]) - 1 and len(steps) == 1 and steps != {0}
+    )
+
+
+def _may_name(cell: str) -> bool:
+    return len(cell) <= LONGEST_NAME and (_YEAR.fullmatch(cell) is not None or not is_number(cell))
+
+
+def _with_groups(body: Sequence[Row]) -> list[Row]:
+    """Return the rows with the name of their group, if only the first row of each group has it."""
+    seconds = [row[1] if len(row) > 1 else "" for row in body]
+    if not (body and body[0][0] and all(seconds)) or any(map(is_number, seconds)):
+        return list(body)
+    rows, group = list[Row](), ""
+    for row in body:
+        is_sum = row[1].casefold().startswith(_SUMS)  # why: it is none of the last group
+        group = "" if is_sum else row[0] or group
+        rows.append([row[0] or group, *row[1:]])
+    return rows
+
+
+def _without_empty_columns(rows: Sequence[Row]) -> list[list[str]]:
+    """Return the rows up to the last column that any of them fills."""
+    width = max((i for row in rows for i, cell in enumerate(row, 1) if cell), default=0)
+    return [list(row[:width]) for row in rows]
+
+
+def _side_by_side(rows: Sequence[Row]) -> list[list[str]] | None:
+    """Return the names for each row if tables stand next to each other and begin in different rows."""
+    filled = {i for row in rows for i, cell in enumerate(row) if cell}
+    width = max(filled, default=0) + 1
+    gaps = [i for i in range(width) if i not in filled]
+    if not gaps or len(rows) < 3 or width > MOST_SIDE_BY_SIDE:
+        return None
+    edges = [-1, *gaps, width]
+    blocks = [(first + 1, last) for first, last in pairwise(edges) if last - first > 2]
+    starts = [next(i for i, row in enumerate(rows) if any(row[a:b])) for a, b in blocks]
+    if len(set(starts)) < 2:
+        return None
+    names = [[""] * width for _ in rows]
+    for (first, last), start in zip(blocks, starts, strict=True):
+        block = [list(row[first:last]) for row in rows[start:] if any(row[first:last])]
+        own, height = told_names(block)
+        own = [name if len(name) <= LONGEST_REPEATED else "" for name in own]
+        for line in names[start + height :] if height else ():
+            line[first : first + len(own)] = own
+    return names
 
 
 def names_columns(rows: Sequence[Row]) -> bool:
