@@ -22,7 +22,14 @@ ROOT = Path(__file__).parents[1]
 SWEPT = (
     *("core/hwdag/embedding", "core/hwdag/graph", "core/hwdag/lm", "core/hwdag/page"),
     *("core/hwdag/store", "core/hwdag/trace", "core/hwdag_lab", "haystack_hwdag", "tools"),
-    "CONTRIBUTING.md",
+    *(
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/evaluation.md",
+        "docs/guide.md",
+        "docs/how-it-works.md",
+    ),
+    *("docs/results.md", "docs/troubleshooting.md", "docs/tutorial.md", "docs/when-to-use.md"),
 )
 """Paths that follow the rules already."""
 
