@@ -37,7 +37,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import as_embedder
 from hwdag.errors import EmptyIndex, HWDAGError, IndexMismatch, InputError
 from hwdag.graph.dag import HWDAG
-from hwdag.lm.base import Reader, Timed, Writer
+from hwdag.lm.base import Reader, StopFlag, Timed, Writer
 from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.page import framed
 from hwdag.retriever import SearchOptions
@@ -46,7 +46,7 @@ from hwdag.search.find import Query
 from hwdag.search.follow_ups import History, rewriter, standalone
 from hwdag.search.reading import Evidence
 from hwdag.search.snapshots import Snapshots
-from hwdag.search.stopping import Interruption, StopFlag
+from hwdag.search.stopping import Interruption
 from hwdag.store.database import ThreadLock, build_lock, on_error
 from hwdag.store.sqlite import Entry, Header, Store, StoreView, check_folder, holds_something
 from hwdag.text.characters import without_surrogates

@@ -454,3 +454,67 @@ def test_tokens_are_counted_where_the_server_tells_them():
         writer.write(["a"] * len(bodies), max_new_tokens=9)
         assert (writer.usage.tokens, writer.usage.tflops) == (12, 0)
         assert writer.usage.seconds > 0
+
+
+def keeps_alive(line):
+    """Begin a stream of events, then send one without content for ever."""
+
+    def behave(request):
+        request.send_response(200)
+        request.send_header("Content-Type", "text/event-stream")
+        request.send_header("Connection", "close")
+        request.end_headers()
+        request._event({"choices": [{"index": 0, "delta": {"content": "he"}}]})
+        while not request.server.ended.wait(0.01):
+            request.wfile.write(line + b"\n\n")
+
+    return behave
+
+
+SIGNS_OF_LIFE = [
+    b": ping",
+    b'data: {"choices": []}',
+    b'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}',
+]
+
+
+@pytest.mark.parametrize("line", SIGNS_OF_LIFE)
+def test_a_server_that_only_keeps_a_stream_alive_is_given_up(line):
+    came = list[str]()
+    with (
+        serving(keeps_alive(line)) as server,
+        writing(server, timeout=0.5) as writer,
+        pytest.raises(WriterFailed, match="raise timeout"),
+    ):
+        came.extend(writer.stream("a", max_new_tokens=9))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("behaviour", [hang, drip, *map(keeps_alive, SIGNS_OF_LIFE)])
+def test_a_flag_ends_a_stream_that_waits_and_its_request(behaviour):
+    stop = threading.Event()
+    timer = threading.Timer(0.3, stop.set)
+    with serving(behaviour) as server, writing(server) as writer:
+        timer.start()
+        assert "".join(writer.stream("a", max_new_tokens=9, stop=stop)) in ("", "he")
+        for _ in range(200):
+            if behaviour is hang or not server.active:  # one that hangs never looks
+                break
+            time.sleep(0.01)
+        else:
+            pytest.fail("the request goes on")
+
+
+def test_a_reply_that_goes_on_may_take_longer_than_the_timeout():
+    def slowly(request):
+        request.send_response(200)
+        request.send_header("Content-Type", "text/event-stream")
+        request.send_header("Connection", "close")
+        request.end_headers()
+        for letter in "abcdefgh":
+            request._event({"choices": [{"index": 0, "delta": {"content": letter}}]})
+            time.sleep(0.1)
+        request._event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+
+    with serving(slowly) as server, writing(server, timeout=0.5) as writer:
+        assert "".join(writer.stream("a", max_new_tokens=9)) == "abcdefgh"

@@ -16,7 +16,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple
 
 from hwdag.answers.citations import Place, Unit, citations, units_of
 from hwdag.answers.passages import grown
@@ -216,7 +217,9 @@ class WrittenAnswer:
         try:
             # why callable: any attribute of that name makes a StreamingWriter for isinstance
             if isinstance(answerer, StreamingWriter) and callable(answerer.stream):
-                pieces = iter(answerer.stream(prompt, max_new_tokens=limit))
+                takes_stop = "stop" in signature(answerer.stream).parameters
+                further: dict[str, Any] = {"stop": self._interruption} if takes_stop else {}
+                pieces = iter(answerer.stream(prompt, max_new_tokens=limit, **further))
                 try:
                     while not self._interruption.stopped:
                         try:

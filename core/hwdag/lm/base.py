@@ -231,12 +231,22 @@ class ConcurrentWriter(Writer, Protocol):
         """
 
 
+class StopFlag(Protocol):
+    """Set once nobody waits for the answer any more, such as a `threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Return whether it was set."""
+
+
 @runtime_checkable
 class StreamingWriter(Writer, Protocol):
     """A Writer that yields a reply in pieces, as they are decoded; optional."""
 
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
         """Yield the pieces of one reply. Closing the iterator abandons the rest.
+
+        If it has a further parameter `stop`, an answerer's stream gets a `StopFlag`. It should end soon
+        after the flag is set, even while it waits for a piece, when nobody can close it.
 
         A generator may return a `hwdag.types.ReplyEnd`, or the `hwdag.types.TokenCount` of the call.
         """

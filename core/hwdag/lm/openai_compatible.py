@@ -13,14 +13,23 @@ import os
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from hwdag.checks import positive, whole
 from hwdag.errors import InputError, WriterFailed
+from hwdag.lm.base import StopFlag
 from hwdag.text.characters import disarmed, one_line, without_surrogates
 from hwdag.types import ReplyEnd, TokenCount, Usage
 
@@ -44,6 +53,7 @@ MOST_TOKENS = 1 << 32  # a reply that claims more is not believed
 GRACE_SECONDS = 60.0  # for the requests under way once another one has failed
 LOADING_PAUSE = 2.0  # seconds before a server that loads its model is asked again
 EXCERPT_CHARACTERS = 300
+STOP_SECONDS = 0.1  # between two looks at a stop flag
 THREAD = "hwdag-openai"
 
 _LOGGER = logging.getLogger("hwdag")
@@ -70,7 +80,8 @@ class OpenAIWriter:
         api_key_env: name of the environment variable that holds the key. None is `OPENAI_API_KEY`
             for OpenAI's own address, and no key for any other.
         concurrency: most requests of one call in flight at a time.
-        timeout: seconds that a request waits for the server to send something, or to load its model.
+        timeout: seconds that a request may take, or the next piece of a reply in pieces, or the loading
+            of the model. Signs of life without content do not count as a piece.
         max_retries: requests for one prompt after the first.
         temperature: sampling temperature; None leaves it to the server.
         extra_body: more fields of the request, such as `{"top_p": 0.9}`. A "max_completion_tokens"
@@ -134,28 +145,45 @@ class OpenAIWriter:
             WriterFailed: a prompt got no reply. Others that were sent are yielded first, if they come
                 within `GRACE_SECONDS`.
         """
-        return self._running(partial(self._ask_all, prompts, max_new_tokens))
+        yield from self._running(partial(self._ask_all, prompts, max_new_tokens))
 
-    def stream(self, prompt: str, *, max_new_tokens: int) -> Generator[str, None, ReplyEnd]:
+    def stream(
+        self, prompt: str, *, max_new_tokens: int, stop: StopFlag | None = None
+    ) -> Generator[str, None, ReplyEnd]:
         """Yield the reply to one prompt in pieces, as the server sends them.
 
-        Closing the iterator cancels the request. Returns why the reply ended, and its tokens if the
+        Closing the iterator cancels the request, and so does `stop`, once it is set. Returns why the reply ended, and its tokens if the
         server counts them.
 
         Raises:
             WriterFailed: there was no reply, or it broke off after the pieces yielded so far.
         """
-        return self._running(partial(self._stream, prompt, max_new_tokens))
+        found = yield from self._running(partial(self._stream, prompt, max_new_tokens), stop)
+        return found or ReplyEnd()
 
-    def _running(self, work: Callable[[Put[T]], Awaitable[R]]) -> Generator[T, None, R]:
-        """Yield what the work puts, and return its result; leaving the portal early cancels the work."""
+    def _running(
+        self, work: Callable[[Put[T]], Awaitable[R]], stop: StopFlag | None = None
+    ) -> Generator[T, None, R | None]:
+        """Yield what the work puts, and return its result, None if `stop` was set.
+
+        Leaving the portal early cancels the work.
+        """
         self._key()
         began, put = time.perf_counter(), SimpleQueue[T | None]()
         with start_blocking_portal(name=THREAD) as portal:
             running = portal.start_task_soon(work, put.put)
             running.add_done_callback(lambda _: put.put(None))
             try:
-                while (one := put.get()) is not None:
+                while True:
+                    try:
+                        one = put.get(timeout=None if stop is None else STOP_SECONDS)
+                    except Empty:
+                        if stop is not None and stop.is_set():
+                            running.cancel()
+                            return None
+                        continue
+                    if one is None:
+                        break
                     yield one
                 if isinstance(failure := running.exception(), WriterFailed):
                     raise WriterFailed(*failure.args)  # without the frames that know the key
@@ -212,25 +240,32 @@ class OpenAIWriter:
             async with self._client() as client, asyncio.timeout(self._seconds):
                 create = client.chat.completions.create
                 stream = await self._once_loaded(partial(create, stream=True, **asked))
-                if "event-stream" not in stream.response.headers.get("content-type", ""):
+                async with asyncio.timeout(self._timeout) as patience:
+                    if "event-stream" in stream.response.headers.get("content-type", ""):
+                        return await self._read(stream, put, patience)
                     await stream.response.aread()
-                    reply, end = self._reply(stream.response)  # a server that does not stream
-                    put(reply)
-                    return end
-                usage, reason = None, ""
-                async for chunk in stream:
-                    found = chunk.model_dump(warnings=False)
-                    usage = found.get("usage") or usage  # some servers send it with every piece
-                    piece, ended = _piece(found)
-                    if piece:
-                        put(piece)
-                    reason = _checked_end(ended, found) or reason
-                tokens = self._counted(usage)
-                if not reason:
-                    raise ValueError(
-                        "the reply broke off: its stream ended without a finish_reason"
-                    )
-                return ReplyEnd(tokens, reason)
+                reply, end = self._reply(stream.response)  # a server that does not stream
+                put(reply)
+                return end
+
+    async def _read(
+        self, stream: AsyncIterable[Any], put: Put[str], patience: asyncio.Timeout
+    ) -> ReplyEnd:
+        """Put the pieces of a stream; each content of it renews the patience of `timeout` seconds."""
+        usage, reason, now = None, "", asyncio.get_running_loop().time
+        async for chunk in stream:
+            found = chunk.model_dump(warnings=False)
+            usage = found.get("usage") or usage  # some servers send it with every piece
+            if _has_content(found):
+                patience.reschedule(now() + self._timeout)
+            piece, ended = _piece(found)
+            if piece:
+                put(piece)
+            reason = _checked_end(ended, found) or reason
+        tokens = self._counted(usage)
+        if not reason:
+            raise ValueError("the reply broke off: its stream ended without a finish_reason")
+        return ReplyEnd(tokens, reason)
 
     async def _once_loaded(self, asking: Callable[[], Awaitable[R]]) -> R:
         """Send a request, again and again while the server loads its model, up to `timeout`."""
@@ -253,8 +288,8 @@ class OpenAIWriter:
             base_url=self._url,
             timeout=self._timeout,
             max_retries=self._max_retries,
-            http_client=DefaultAsyncHttpxClient(
-                follow_redirects=False, event_hooks={"request": [self._only_ours]}
+            http_client=_Client(
+                self._timeout, follow_redirects=False, event_hooks={"request": [self._only_ours]}
             ),
         )
 
@@ -273,11 +308,11 @@ class OpenAIWriter:
             yield
             return
         except TimeoutError:
-            why = f"sent no whole reply in {self._seconds:g} s; raise timeout"
+            why = f"sent no whole reply in time (timeout: {self._timeout:g} s); raise timeout"
         except APIStatusError as error:
             why = self._refusal(error)
         except APITimeoutError:
-            why = f"sent nothing for {self._timeout:g} s; raise timeout, or ask for less"
+            why = f"sent no reply in {self._timeout:g} s; raise timeout, or ask for less"
         except APIConnectionError as error:
             seen = self._excerpt(str(error.__cause__ or error))
             why = f"cannot be reached, {seen}; is it running, and is base_url right?"
@@ -355,6 +390,30 @@ class OpenAIWriter:
     def _count(self, usage: Usage) -> None:
         with self._lock:
             self.usage += usage
+
+
+class _Client(DefaultAsyncHttpxClient):
+    """A client whose time-out is that of a whole request; httpx2's begins anew with every byte."""
+
+    def __init__(self, seconds: float, **options: Any) -> None:
+        super().__init__(**options)
+        self._seconds = seconds
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request. Raises `httpx2.ReadTimeout`, after which the openai client tries again."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await super().send(request, **options)
+        except TimeoutError as error:
+            raise httpx2.ReadTimeout("no whole reply in time", request=request) from error
+
+
+def _has_content(chunk: Mapping[str, Any]) -> bool:
+    """Return whether an event of a stream brings a part of a reply, or of a thought."""
+    match chunk:
+        case {"choices": [{"delta": dict() as delta}, *_]}:
+            return any(value for name, value in delta.items() if name != "role")
+    return False
 
 
 def _piece(chunk: Mapping[str, Any]) -> tuple[str, object]:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Literal, Protocol
+from typing import Literal
 
 from hwdag.checks import positive
 from hwdag.config import NEVER
+from hwdag.lm.base import StopFlag
 from hwdag.types import Step, StopReason
-
-
-class StopFlag(Protocol):
-    """Set once nobody waits for the answer any more; `threading.Event` is one."""
-
-    def is_set(self) -> bool:
-        """Whether it was set."""
 
 
 class Interruption:
@@ -33,6 +27,10 @@ class Interruption:
     def stopped(self) -> bool:
         """Whether the flag was set."""
         return self._stop is not None and self._stop.is_set()
+
+    def is_set(self) -> bool:
+        """Return whether the flag was set, as the flag of another call."""
+        return self.stopped
 
     @property
     def reason(self) -> Literal["stopped", "time"] | None:

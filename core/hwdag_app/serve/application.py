@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -159,12 +159,12 @@ class _Pages:
         scope = None if body.get("documents") is None else Scope(body["documents"])
         history = checked_history(body.get("history") or [])
 
-        async def frames() -> AsyncIterator[str]:
+        async def frames() -> AsyncGenerator[str]:
+            asked = self._questions.ask(name, system, question, scope, history=history)
             try:
-                async for event in self._questions.ask(
-                    name, system, question, scope, history=history
-                ):
-                    yield _shown(event)
+                async with aclosing(asked) as events:
+                    async for event in events:
+                        yield _shown(event)
             except Exception as error:
                 yield frame({"message": message_of(error)}, "error")
 
@@ -191,7 +191,7 @@ class _Pages:
         await asyncio.to_thread(self._systems.delete, request.path_params["name"])
         return JSONResponse({"deleted": request.path_params["name"]})
 
-    async def _inserted(self, folder: TemporaryDirectory[str], name: str) -> AsyncIterator[str]:
+    async def _inserted(self, folder: TemporaryDirectory[str], name: str) -> AsyncGenerator[str]:
         """The events of an upload: `progress`, then `done` or `error`."""
 
         def work(tell: Callable[[Advanced | BuildReport], None]) -> None:
@@ -205,7 +205,7 @@ class _Pages:
         outcome = "refused"
         try:
             # why not stopped: a build that has begun is finished, whether or not the client stays
-            async for event in events_of(work, in_builder_thread, stops=False):
+            async for event in events_of(work, in_builder_thread, self._uploads):
                 if isinstance(event, Advanced):
                     shown = {"stage": event.stage, "done": event.done, "total": event.total}
                     yield frame(shown, "progress")

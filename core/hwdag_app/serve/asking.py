@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -42,8 +42,7 @@ class Questions:
         self.systems = systems
         self.slots = Slots(most, "questions")
         self.metrics = Metrics()
-        # why twice: a thread may still be in its last step when the next question has its slot
-        self._threads = ThreadPoolExecutor(2 * most, thread_name_prefix="hwdag-question")
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="hwdag-question")
 
     async def ask(
         self,
@@ -58,10 +57,13 @@ class Questions:
         `asked` are further arguments of `stream`. Other methods than that of the index know no `history`,
         and answer each question on its own.
         To close the iterator, or cancel its task, ends the walk at its next step and the answer at its
-        next word.
+        next word. Its slot is kept until its thread has ended.
         """
         retriever, config = system
-        if not isinstance(retriever, HWDAGIndex):
+        left = threading.Event()
+        if isinstance(retriever, HWDAGIndex):
+            asked["stop"] = left
+        else:
             asked.pop("history", None)
 
         def work(tell: Callable[[Event], None]) -> None:
@@ -75,11 +77,12 @@ class Questions:
         began, outcome = time.perf_counter(), "left"
         self.metrics.asking.inc()
         try:
-            async for event in events_of(work, run, stops=True):
-                if isinstance(event, Answer):
-                    outcome = "answered"
-                    self.metrics.count(name, event, time.perf_counter() - began)
-                yield event
+            async with aclosing(events_of(work, run, self.slots, left)) as events:
+                async for event in events:
+                    if isinstance(event, Answer):
+                        outcome = "answered"
+                        self.metrics.count(name, event, time.perf_counter() - began)
+                    yield event
         except HWDAGError:
             outcome = "refused"
             raise
@@ -99,18 +102,19 @@ class Questions:
 async def events_of(
     work: Callable[[Callable[[T], None]], None],
     run: Callable[[Callable[[], None]], Awaitable[None]],
-    *,
-    stops: bool,
+    slots: Slots,
+    left: threading.Event | None = None,
 ) -> AsyncGenerator[T]:
     """Yield what `work` tells, while `run` runs it in a thread; raise what it raises.
 
-    With `stops`, work whose listener has left ends at the next thing it tells.
+    If the listener leaves, `left` is set, and the work ends at the next thing it tells; without `left`
+    it goes on. A slot is kept until it has ended.
     """
-    loop, left = asyncio.get_running_loop(), threading.Event()
+    loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[T | Exception | None] = asyncio.Queue()
 
     def tell(event: T | Exception | None) -> None:
-        if stops and left.is_set():
+        if left is not None and left.is_set():
             raise _Left
         loop.call_soon_threadsafe(arrived.put_nowait, event)
 
@@ -130,7 +134,10 @@ async def events_of(
             yield event
         await running
     finally:
-        left.set()
+        if left is not None:
+            left.set()
+        if not running.done():
+            slots.keep(running)
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
@@ -149,6 +156,7 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
     finally:
         working.cancel()
         gone.cancel()
+        await asyncio.wait({working, gone})
 
 
 def message_of(error: BaseException) -> str:

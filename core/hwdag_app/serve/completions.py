@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Literal
 
 from starlette.requests import Request
@@ -71,9 +72,10 @@ class Completions:
     async def _whole(
         self, name: str, system: Asked, question: str, asked: dict[str, Any]
     ) -> Answer:
-        async for event in self._questions.ask(name, system, question, **asked):
-            if isinstance(event, Answer):
-                answer = event
+        async with aclosing(self._questions.ask(name, system, question, **asked)) as events:
+            async for event in events:
+                if isinstance(event, Answer):
+                    answer = event
         return answer
 
     async def _chunks(
@@ -84,7 +86,7 @@ class Completions:
         asked: dict[str, Any],
         *,
         with_usage: bool,
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         head = head | {"object": "chat.completion.chunk"}
 
         def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
@@ -93,14 +95,16 @@ class Completions:
 
         yield chunk({"role": "assistant", "content": ""})
         try:
-            async for event in self._questions.ask(head["model"], system, question, **asked):
-                if isinstance(event, str):
-                    yield chunk({"content": event})
-                elif isinstance(event, Answer):
-                    finish = _finish(event, system, asked.get("max_new_tokens"))
-                    yield chunk({"citations": citations(event)}, finish)
-                    if with_usage:
-                        yield frame(head | {"choices": [], "usage": _usage(event, system)})
+            asking = self._questions.ask(head["model"], system, question, **asked)
+            async with aclosing(asking) as events:
+                async for event in events:
+                    if isinstance(event, str):
+                        yield chunk({"content": event})
+                    elif isinstance(event, Answer):
+                        finish = _finish(event, system, asked.get("max_new_tokens"))
+                        yield chunk({"citations": citations(event)}, finish)
+                        if with_usage:
+                            yield frame(head | {"choices": [], "usage": _usage(event, system)})
         except Exception as error:
             yield frame({"error": {"message": message_of(error), "type": "server_error"}})
             return

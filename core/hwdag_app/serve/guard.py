@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -125,7 +125,15 @@ class Slots:
         try:
             yield
         finally:
-            self.taken -= 1
+            self._free()
+
+    def keep(self, work: asyncio.Future[Any]) -> None:
+        """Hold one more slot until `work` has ended."""
+        self.taken += 1
+        work.add_done_callback(lambda _: self._free())
+
+    def _free(self) -> None:
+        self.taken -= 1
 
 
 async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
@@ -167,8 +175,9 @@ class Events(StreamingResponse):
     A client that reads nothing for `GRACE` loses it.
     """
 
-    def __init__(self, frames: AsyncIterator[str], slots: Slots) -> None:
+    def __init__(self, frames: AsyncGenerator[str], slots: Slots) -> None:
         super().__init__(frames, media_type="text/event-stream")
+        self._frames = frames
         self.headers["X-Accel-Buffering"] = "no"  # a proxy must not hold steps back
         self._slots = slots
 
@@ -182,7 +191,10 @@ class Events(StreamingResponse):
                 raise ClientDisconnect from error
 
         with self._slots.one():
-            await super().__call__(scope, receive, sent)
+            try:
+                await super().__call__(scope, receive, sent)
+            finally:  # now: a client may have left between two frames
+                await self._frames.aclose()
 
 
 def frame(data: object, event: str | None = None) -> str:
