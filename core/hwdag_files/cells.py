@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, repeat, takewhile, zip_longest
 from typing import NamedTuple
@@ -24,12 +25,15 @@ class Cell(NamedTuple):
 _EMPTY = Cell("", False)
 
 
-def cell_lines(cells: Sequence[Sequence[Cell]], *, has_names: bool) -> list[str]:
+def cell_lines(
+    cells: Sequence[Sequence[Cell]], *, has_names: bool, noted: Counter[str] | None = None
+) -> list[str]:
     """Return the rows of a table by `table_lines`; none if it seems to lay out a page.
 
     Args:
         cells: the cells that each row has itself.
         has_names: whether some of them are headers; else the first row may name the columns.
+        noted: see `table_lines`.
     """
     most = MOST_SPANNED * sum(len(cell.text) + 1 for row in cells for cell in row)
     rows = _spread(cells, most)
@@ -52,7 +56,7 @@ def cell_lines(cells: Sequence[Sequence[Cell]], *, has_names: bool) -> list[str]
     if sum(len(cell.text) + len(name) for row in named for cell, name in row) > most:
         return []
     above = table_lines(map(_texts, alone), has_header=False)
-    return above + table_lines([names, *map(_texts, body)], has_header=bool(heads))
+    return above + table_lines([names, *map(_texts, body)], has_header=bool(heads), noted=noted)
 
 
 def _spread(rows: Sequence[Sequence[Cell]], most: int) -> list[list[Cell]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hwdag.text.characters import without_surrogates
@@ -32,6 +33,15 @@ class Content:
 
 class UnreadableError(Exception):
     """Raised by the readers of files with the reason why something cannot be read."""
+
+
+def as_notes(noted: Mapping[str, int], texts: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the texts of the kinds that were counted, in their order, with number and plural."""
+    return tuple(
+        text.format(number, s="s" * (number > 1))
+        for kind, text in texts.items()
+        if (number := noted.get(kind, 0))
+    )
 
 
 def said(error: Exception) -> str:

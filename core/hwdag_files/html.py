@@ -11,8 +11,9 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwdag.text.headings import LONGEST_HEADING
+from hwdag.text.tables import NAMED_ONCE
 from hwdag_files.cells import Cell, cell_lines
-from hwdag_files.content import COUNTED, Content, UnreadableError, decoded
+from hwdag_files.content import COUNTED, Content, UnreadableError, as_notes, decoded
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
 from hwdag_files.numbering import shown
 
@@ -56,6 +57,7 @@ _ASCII = bytes(range(32, 127))
 _NOTES = {
     "hidden": "{} hidden passage{s} left out",
     "picture": "{} inline picture{s} left out",
+    NAMED_ONCE: NAMED_ONCE,
 }
 
 HEAD_BYTES = 1 << 14
@@ -102,10 +104,7 @@ def html_content(data: bytes) -> Content:
     title = soup.title.get_text(" ") if soup.title else ""
     noted = Counter[str]()
     text = page_text(soup, noted)
-    for kind, note in _NOTES.items():
-        if number := noted[kind]:
-            notes = (*notes, note.format(number, s="s" * (number > 1)))
-    return Content(text, " ".join(title.split()), notes)
+    return Content(text, " ".join(title.split()), (*notes, *as_notes(noted, _NOTES)))
 
 
 def parsed(markup: str) -> BeautifulSoup:
@@ -344,7 +343,7 @@ def _data_table(table: Tag, noted: Counter[str]) -> list[str]:
     shown_rows = [row for tag, row in found if not _is_hidden(tag)]
     noted["hidden"] += len(found) - len(shown_rows)
     cells = [[_cell(one, noted) for one in row if not _is_hidden(one)] for row in shown_rows]
-    lines = cell_lines(cells, has_names=table.find("th") is not None)
+    lines = cell_lines(cells, has_names=table.find("th") is not None, noted=noted)
     caption = table.find("caption") if lines else None
     return lines if caption is None else [_one_line(caption, noted), "", *lines]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +12,9 @@ from reprlib import repr as brief
 from typing import Any
 
 from hwdag.errors import InputError
-from hwdag.text.tables import fenced, markdown_with_headers, separated_lines
+from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separated_lines
 from hwdag.types import Document
-from hwdag_files.content import Content, UnreadableError, plain_content
+from hwdag_files.content import Content, UnreadableError, as_notes, plain_content
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert
 from hwdag_files.html import html_content
 from hwdag_files.open_tables import with_aligned_rows
@@ -143,12 +144,13 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         content = plain_content(data)
     if suffix in ALIGNED_SUFFIXES:
         return replace(content, text=with_aligned_rows(content.text))
+    noted = Counter[str]()
     if suffix in ROWS_SUFFIXES:
-        return replace(content, text="\n".join(separated_lines(content.text)))
-    if suffix in MARKDOWN_SUFFIXES | CONVERTED_SUFFIXES:
-        text = markdown_with_headers(content.text)
-        return replace(content, text=text, title=content.title or _first_heading(text))
-    return content
+        content = replace(content, text="\n".join(separated_lines(content.text, noted)))
+    elif suffix in MARKDOWN_SUFFIXES | CONVERTED_SUFFIXES:
+        text = markdown_with_headers(content.text, noted)
+        content = replace(content, text=text, title=content.title or _first_heading(text))
+    return replace(content, notes=(*content.notes, *as_notes(noted, {NAMED_ONCE: NAMED_ONCE})))
 
 
 def spelled(path: Path) -> str:

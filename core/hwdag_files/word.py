@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from hwdag.text.headings import LONGEST_HEADING
+from hwdag.text.tables import NAMED_ONCE
 from hwdag_files.cells import Cell, cell_lines
-from hwdag_files.content import Content
+from hwdag_files.content import Content, as_notes
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
 from hwdag_files.numbering import WORD, Numbering
 from hwdag_files.packages import Package
@@ -49,6 +50,7 @@ _NOTES = {
     "object": "{} embedded object{s}, chart{s} or diagram{s} not read",
     "letter": "{} letter{s} of symbol fonts not read",
     "page": "headers and footers left out",
+    NAMED_ONCE: NAMED_ONCE,
 }
 _ITEM = re.compile(r"\d{1,3}[.)]")
 
@@ -89,12 +91,7 @@ class _Reader:
                 texts = self.package.xml(name).iter(f"{WORD}t")
                 if re.search(r"[^\W\d_]{3}", "".join(one.text or "" for one in texts)):
                     self.noted["page"] = 1
-        notes = (
-            text.format(number, s="s" * (number > 1))
-            for kind, text in _NOTES.items()
-            if (number := self.noted[kind])
-        )
-        return Content(_joined(blocks), self.title, tuple(notes))
+        return Content(_joined(blocks), self.title, as_notes(self.noted, _NOTES))
 
     def blocks(self, element: Any) -> Iterator[str]:
         """Yield the paragraphs and rows within an element."""
@@ -343,7 +340,7 @@ class _Reader:
         if headers and not any(headers):  # why: few documents mark the header of a table
             headers[0] = True
         cells = _merged(rows, headers)
-        lines = cell_lines(cells, has_names=True)
+        lines = cell_lines(cells, has_names=True, noted=self.noted)
         yield "\n".join(lines) if lines else "\n".join("\t".join(c.text for c in r) for r in cells)
 
     def _cell(self, cell: Any) -> tuple[list[str], int, str | None]:

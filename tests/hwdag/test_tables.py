@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 
 from hwdag.text.chunking import leaves
 from hwdag.text.sentences import LONGEST_ROW, sentences
-from hwdag.text.tables import is_number, markdown_with_headers, separated_lines, table_lines
+from hwdag.text.tables import (
+    NAMED_ONCE,
+    is_number,
+    markdown_with_headers,
+    separated_lines,
+    table_lines,
+)
 from hwdag_files.html import html_content
 from hwdag_files.open_tables import with_aligned_rows
 from hwdag_files.read import read_documents
@@ -32,6 +39,11 @@ def html(rows):
         for tag, row in zip(["th", "td", "td"], rows, strict=True)
     ]
     return "<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
+
+
+def markup(rows):
+    cells = ["".join(f"<td>{cell}" for cell in row) for row in rows]
+    return "<table>" + "".join(f"<tr>{row}" for row in cells) + "</table>"
 
 
 def separated(rows, sign=","):
@@ -406,3 +418,28 @@ def test_a_name_of_any_length_does_not_make_every_row_as_long():
     ):
         found = markdown_with_headers(text)
         assert name in found and len(found) < 2 * len(text)
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.csv", "a.html"])
+def test_names_of_many_columns_do_not_make_every_row_as_long(tmp_path, name):
+    """Of 200 names of 80 letters and 200 rows of 200 digits it made 3 million characters."""
+    names = [f"{i:03}" + "x" * 77 for i in range(200)]
+    rows = [names, *[["7"] * 200] * 200]
+    text = {"a.md": lambda: markdown(rows).replace("|---|:--:|---|", "|" + "---|" * 200)}
+    text |= {"a.csv": lambda: separated(rows)}
+    text |= {"a.html": lambda: markup(rows)}
+    (tmp_path / name).write_text(text[name]())
+    [document] = read_documents([tmp_path])
+    assert set(names) <= set(document.text.split("\n")[0].removeprefix("| ").split(", "))
+    assert len(document.text) < 2 * len(separated(rows, ", "))
+    assert document.metadata["notes"] == [
+        "199 long names of columns written once, not in every row"
+    ]
+
+
+def test_long_names_of_a_table_are_left_out_before_short_ones():
+    rows = [["A", "B", "C" * 150], *[["1", "2", "3"]] * 20_000]
+    noted = Counter()
+    lines = table_lines(rows, has_header=True, noted=noted)
+    assert lines[:2] == [f"| A, B, {'C' * 150}", "| 1, B: 2, 3"]
+    assert noted == {NAMED_ONCE: 1}

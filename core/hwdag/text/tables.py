@@ -25,6 +25,15 @@ ROW = "| "  # how a line begins that is a row; sentences end with it
 NAMES = " | "  # between the names of columns
 LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
 LONGEST_REPEATED = 160  # characters of a name that every row has
+MOST_REPEATED = 20
+"""How many times as long a large table may become by the names of its columns in every row."""
+
+SMALL_TABLE = (
+    1 << 20
+)  # characters of names in all rows, up to which only the length of a name counts
+NAMED_ONCE = "{} long name{s} of columns written once, not in every row"
+"""The note on names that `table_lines` counts under this text."""
+
 _SUMS = ("total", "sum", "subtotal", "gesamt", "insgesamt", "zwischensumme", "somme", "totaal")
 MOST_SIDE_BY_SIDE = 256  # columns of a sheet that may hold several tables
 MOST_ABOVE = 50  # rows above the table of a file
@@ -39,15 +48,18 @@ END = "\x1f"
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 
 
-def table_lines(rows: Iterable[Row], *, has_header: bool | None = None) -> list[str]:
+def table_lines(
+    rows: Iterable[Row], *, has_header: bool | None = None, noted: Counter[str] | None = None
+) -> list[str]:
     """Return a line for every row; empty cells and rows are left out.
 
-    The names of the columns stand before the values, except in the first column, which names the row.
-    The first line has the names where they would be lost.
+    The names of the columns precede the values, except in the first column, which names the row. The first
+    line has the names if they would be lost, or are too long to be repeated.
 
     Args:
         rows: the cells of each row.
-        has_header: whether the first row names the columns; None if that is to be told from it.
+        has_header: whether the first row names the columns; None to detect it.
+        noted: counts the names that are not repeated, under `NAMED_ONCE`.
     """
     filled = [row for row in (list(map(_one_line, row)) for row in rows) if any(row)]
     comma = "; " if any(", " in cell for row in filled for cell in row) else ", "
@@ -60,12 +72,29 @@ def table_lines(rows: Iterable[Row], *, has_header: bool | None = None) -> list[
     else:
         names = filled[0] if has_header and len(filled) > 1 else []
         body = filled[1 if names else 0 :]
-    # why: a name of thousands of letters would make every row as long
-    repeated = [name if len(name) <= LONGEST_REPEATED else "" for name in names]
-    lines = [_line(repeated, row, comma) for row in body]
+    repeated = _repeated(names, body)
     shown = {i for row in body for i, value in enumerate(row) if i and value}
-    is_lost = any(name and (i not in shown or not repeated[i]) for i, name in enumerate(names))
+    once = sum(bool(i and name and not repeated[i]) for i, name in enumerate(names))
+    if once and noted is not None:
+        noted[NAMED_ONCE] += once
+    lines = [_line(repeated, row, comma) for row in body]
+    is_lost = once or any(name and i not in shown for i, name in enumerate(names))
     return [_line([], names, comma), *lines] if is_lost else lines
+
+
+def _repeated(names: Row, body: Sequence[Row]) -> list[str]:
+    """Return the names that every row repeats; "" for a name that makes the table too long."""
+    kept = [name if len(name) <= LONGEST_REPEATED else "" for name in names]
+    if sum(map(len, kept)) * len(body) <= SMALL_TABLE:
+        return kept
+    uses = Counter(i for row in body for i, value in enumerate(row) if value)
+    most = MOST_REPEATED * sum(len(value) + 1 for row in body for value in row)
+    lengths = sorted({len(name) for name in kept}, reverse=True)
+    for longest in lengths:
+        if sum(len(name) * uses[i] for i, name in enumerate(kept)) <= max(most, SMALL_TABLE):
+            break
+        kept = ["" if len(name) >= longest else name for name in kept]
+    return kept
 
 
 def told_names(rows: Sequence[Row]) -> tuple[list[str], int]:
@@ -153,7 +182,7 @@ def _side_by_side(rows: Sequence[Row]) -> list[list[str]] | None:
     for (first, last), start in zip(blocks, starts, strict=True):
         block = [list(row[first:last]) for row in rows[start:] if any(row[first:last])]
         own, height = told_names(block)
-        own = [name if len(name) <= LONGEST_REPEATED else "" for name in own]
+        own = _repeated(own, block[height:])
         for line in names[start + height :] if height else ():
             line[first : first + len(own)] = own
     return names
@@ -184,12 +213,13 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 
 
-def markdown_with_headers(text: str) -> str:
+def markdown_with_headers(text: str, noted: Counter[str] | None = None) -> str:
     """Write the tables of a Markdown text, those in code excepted, as `table_lines`."""
     lines, written, done = text.split("\n"), list[str](), 0
     for at, end in _tables_in(lines):
         names, body = _cells(lines[at]), [_cells(line) for line in lines[at + 2 : end]]
-        rows = table_lines([names, *body], has_header=True) if any(names) else table_lines(body)
+        named = [names, *body] if any(names) else body
+        rows = table_lines(named, has_header=bool(any(names)) or None, noted=noted)
         written += [*lines[done:at], *rows]
         done = end
     return "\n".join([*written, *lines[done:]])
@@ -257,7 +287,7 @@ def is_rule(line: str) -> bool:
     return "|" in line and _RULE.fullmatch(line.strip()) is not None
 
 
-def separated_lines(text: str) -> list[str]:
+def separated_lines(text: str, noted: Counter[str] | None = None) -> list[str]:
     """Return the rows of a text with a separator, such as CSV, as `table_lines`; its lines if it has none.
 
     What stands alone in its line above the table is its title. Rows above it that have fewer cells and
@@ -276,7 +306,7 @@ def separated_lines(text: str) -> list[str]:
         if not filled[i] and max(filled[start:i], default=0) < filled[i + 1]:
             above += [*table_lines(rows[start:i], has_header=False), ""]
             start = i + 1
-    return above + table_lines(rows[start:])
+    return above + table_lines(rows[start:], noted=noted)
 
 
 def _rows(text: str) -> list[list[str]]:
