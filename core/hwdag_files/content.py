@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from hwdag.text.characters import without_surrogates
 
@@ -23,12 +24,13 @@ COUNTED = "hwdag.counted"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The text of a file, the title that it gives itself, and where its pages begin."""
+    """The text of a file, the title that it gives itself, where its pages begin, and its metadata (JSON)."""
 
     text: str
     title: str = ""
     notes: tuple[str, ...] = ()
     page_starts: tuple[int, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class UnreadableError(Exception):

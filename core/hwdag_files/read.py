@@ -16,6 +16,7 @@ from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separat
 from hwdag.types import Document
 from hwdag_files.content import Content, UnreadableError, as_notes, plain_content
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert
+from hwdag_files.front_matter import with_front_matter
 from hwdag_files.html import html_content
 from hwdag_files.open_tables import with_aligned_rows
 
@@ -36,6 +37,9 @@ KNOWN_SUFFIXES = (
     | PARSED_SUFFIXES
 )
 """Suffixes, in lower case, that are read from a directory."""
+
+RESERVED = frozenset({"path", "notes", "page_starts"})
+"""Keys of the metadata that describe how a file was read."""
 
 MAX_BYTES = 1 << 28
 MAX_SECONDS = 300.0
@@ -68,7 +72,8 @@ def read_documents(
 
     `Document.id` is the path as it was named, in POSIX style. The title is the one that the file gives
     itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes say what was
-    replaced or lost, and for a PDF `page_starts`, see `Document.page_of`. Line breaks become line feeds,
+    replaced or lost, and for a PDF `page_starts`, see `Document.page_of`, with the front matter of a
+    Markdown file, the headers of a mail and the like. Line breaks become line feeds,
     and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is.
 
     Args:
@@ -129,10 +134,15 @@ def _document(
     if len(data) > max_bytes:
         raise UnreadableError(f"larger than {max_bytes:,} bytes; allow more with max_bytes")
     content = _content(data, path.suffix.lower(), max_seconds)
-    metadata: dict[str, object] = {"path": name, "notes": list(content.notes)}
+    own: dict[str, Any] = {"path": name, "notes": list(content.notes)}
     if content.page_starts:
-        metadata["page_starts"] = list(content.page_starts)
-    return Document(name, content.text, content.title or Path(name).stem, metadata)
+        own["page_starts"] = list(content.page_starts)
+    own["notes"] += [
+        f"{key!r} of its metadata left out: hwdag uses that name"
+        for key in sorted(content.metadata.keys() & RESERVED)
+    ]
+    kept = {key: value for key, value in content.metadata.items() if key not in RESERVED}
+    return Document(name, content.text, content.title or Path(name).stem, {**kept, **own})
 
 
 def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
@@ -144,6 +154,8 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         content = plain_content(data)
     if suffix in ALIGNED_SUFFIXES:
         return replace(content, text=with_aligned_rows(content.text))
+    if suffix in MARKDOWN_SUFFIXES:
+        content = with_front_matter(content)
     noted = Counter[str]()
     if suffix in ROWS_SUFFIXES:
         content = replace(content, text="\n".join(separated_lines(content.text, noted)))

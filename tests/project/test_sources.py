@@ -152,6 +152,12 @@ def test_nothing_of_a_file_or_a_text_is_run():
     source = (ROOT / database).read_text("utf-8")
     assert source.count("ctypes.") == 2
     assert "ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))" in source
+    # front matter is composed to nodes, never constructed: no tag of a file makes an object
+    front_matter = Path("core/hwdag_files/front_matter.py")
+    assert [what.partition(": ")[2] for what in found.pop(front_matter)] == ["import yaml"]
+    source = (ROOT / front_matter).read_text("utf-8")
+    assert source.count("yaml.BaseLoader") == source.count("_Loader(block).get_single_node()") == 1
+    assert not any(name in source for name in ("yaml.load", "construct", "get_single_data"))
     assert {str(path): what for path, what in found.items() if what} == {}
 
 
