@@ -264,7 +264,7 @@ def check_supported(config: PreTrainedConfig, kind: type | None = None) -> None:
     elif is_hybrid(config) and not hasattr(cache_utils, LINEAR_LAYER):
         reason = "its linear-attention layers need a later version of transformers"
     elif not attention_layers(config):
-        reason = "none of its layers has an attention matrix to read"
+        reason = "it has no attention matrix to read"
     elif kind and not is_hybrid(config) and not getattr(kind, "_supports_attention_backend", False):
         reason = "it does not use transformers' AttentionInterface"
     if reason:
