@@ -107,11 +107,12 @@ def main(index: HWDAGIndex | None = None, chat_model: BaseChatModel | None = Non
     graph = agent(tool, chat_model or Planner())
     messages = graph.invoke({"messages": [HumanMessage(QUESTION)]})["messages"]
 
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            for document in message.artifact:
-                node = document.metadata["hwdag"]
-                print(f"{node['document_id']} {node['spans']}: {document.page_content}")
+    replies = [message.artifact for message in messages if isinstance(message, ToolMessage)]
+    # by id: two finds of one passage have different scores
+    found = {document.id: document for documents in replies for document in documents}
+    for document in found.values():
+        node = document.metadata["hwdag"]
+        print(f"{node['document_id']} {node['spans']}: {document.page_content}")
     answer = messages[-1].text
     print(f"\n{QUESTION}\n{answer}")
     return answer

@@ -79,12 +79,12 @@ def _not_json(document: Document, error: Exception) -> InputError:
 class Provenance(dict[str, Any]):
     """Where a node comes from and why it was read.
 
-    Two are equal if their nodes are: LangChain merges the results of several questions by the
-    equality of documents, and scores differ between questions.
+    It equals any mapping of the same node: LangChain merges the results of several questions by the
+    equality of documents, scores differ between questions, and a checkpoint returns plain mappings.
     """
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Provenance):
+        if isinstance(other, Mapping) and "id" in other:
             return bool(self["id"] == other["id"])
         return super().__eq__(other)
 

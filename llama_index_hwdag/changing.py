@@ -35,6 +35,7 @@ from llama_index_hwdag.nodes import (
     own_metadata,
     parts_of,
     source_hash,
+    without_repeats,
 )
 from llama_index_hwdag.storing import note
 
@@ -197,7 +198,7 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
         if "" not in versions and len(versions) == 2:
             return new
         joined = {node.node_id: node for node in [*parts_of(document), *new]}
-        return list(joined.values())
+        return without_repeats(list(joined.values()))
 
     def _is_up_to_date(self, document: Document) -> bool:
         held = self.core.documents.get(document.id_)

@@ -198,8 +198,63 @@ def by_ref_doc(nodes: Iterable[BaseNode]) -> dict[str, list[BaseNode]]:
                 f"two different documents or nodes have the id {node.node_id!r}; ids must be unique"
             )
     return {
-        key: [parts[key]] if key in parts else list(parts.values()) for key, parts in found.items()
+        key: [parts[key]] if key in parts else without_repeats(list(parts.values()))
+        for key, parts in found.items()
     }
+
+
+def without_repeats(nodes: Sequence[BaseNode]) -> list[BaseNode]:
+    """Return the nodes of a hierarchy that hold each passage once, in the order of the text.
+
+    Children replace their parent if they hold all of its text. Otherwise the parent stays, and the children
+    that it contains go. Nodes without parents and children stay as they are.
+    """
+    known = {node.node_id for node in nodes}
+    parents = {child: n.node_id for n in nodes for child in _related(n, NodeRelationship.CHILD)}
+    for node in nodes:
+        for parent in _related(node, NodeRelationship.PARENT)[:1]:
+            parents[node.node_id] = parent
+    children: dict[str, list[BaseNode]] = {}
+    for node in nodes:
+        children.setdefault(parents.get(node.node_id, ""), []).append(node)
+    seen: set[str] = set()
+
+    def expanded(node: BaseNode) -> list[BaseNode]:
+        if node.node_id in seen:
+            return []
+        seen.add(node.node_id)
+        below = [child for child in children.get(node.node_id, []) if child.node_id not in seen]
+        if not below:
+            return [node]
+        text, found = _letters(node), [one for child in below for one in expanded(child)]
+        if _cover(text, map(_letters, below)):
+            return found
+        return [node, *(one for one in found if _letters(one) not in text)]
+
+    roots = [node for node in nodes if parents.get(node.node_id) not in known]
+    # why all of them: no node of a hierarchy that goes in a circle may vanish
+    return [kept for node in [*roots, *nodes] for kept in expanded(node)]
+
+
+def _related(node: BaseNode, relation: NodeRelationship) -> list[str]:
+    found = node.relationships.get(relation, [])
+    return [one.node_id for one in (found if isinstance(found, list) else [found])]
+
+
+def _letters(node: BaseNode) -> str:
+    """Return the text of a node without spaces, which splitters change."""
+    return "".join(node.get_content(MetadataMode.NONE).split())
+
+
+def _cover(text: str, parts: Iterable[str]) -> bool:
+    """Return whether parts of a text, which may overlap, hold all of it in their order."""
+    start, end = -1, 0
+    for part in parts:
+        start = text.find(part, start + 1)
+        if not 0 <= start <= end:
+            return False
+        end = max(end, start + len(part))
+    return end == len(text)
 
 
 def _agreed(metadata: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -72,6 +72,26 @@ def test_a_checkpoint_keeps_the_documents(example):
     assert documents == index.invoke(example["SCRIPT"][0], k=2)
 
 
+def test_restored_documents_equal_those_of_another_question():
+    index = an_index()
+    first, second = index.invoke(QUESTION, k=5), index.invoke("Who keeps grain?", k=5)
+    fresh, other, different = next(
+        (one, two, three)
+        for one in first
+        for two in second
+        for three in first
+        if one.id == two.id != three.id
+        and one.metadata["hwdag"]["score"] != two.metadata["hwdag"]["score"]
+    )
+    serializer = InMemorySaver().serde
+    restored = serializer.loads_typed(serializer.dumps_typed([fresh, other]))
+    for one in (fresh, *restored):
+        assert one == other and other == one
+    assert all(one != different and different != one for one in (fresh, *restored))
+    merged = {one.id: one for one in [*restored, fresh, different]}  # the way of the docs
+    assert list(merged) == [fresh.id, different.id]
+
+
 def test_the_example_runs_on_scripted_models(example, capsys):
     index = HWDAGIndex.from_documents(
         example["DOCUMENTS"], reader=ScriptedLM(), embedder=HashingEmbedder()

@@ -6,11 +6,11 @@ import pickle
 from collections.abc import Sequence
 
 import pytest
-from llama_index.core import Document, load_index_from_storage
+from llama_index.core import Document, QueryBundle, load_index_from_storage
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import BaseNode, TransformComponent
+from llama_index.core.schema import BaseNode, NodeWithScore, TransformComponent
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.retrievers.bm25 import BM25Retriever
@@ -71,6 +71,36 @@ def test_every_passage_has_one_vote_of_each_retriever(loaded, tmp_path):
         votes = sum(1 / (60 + rank.index(one.text)) for rank in ranks if one.text in rank)
         assert one.score == pytest.approx(votes)
     assert found[0].score == pytest.approx(2 * FIRST)
+
+
+class WordRetriever(BM25Retriever):
+    """The class of docs/llama-index.md."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [found for found in super()._retrieve(query_bundle) if found.score]
+
+
+def test_a_question_without_a_common_word_leaves_the_order_to_the_index():
+    index = built()
+    question = "Wer hütet das Korn?"
+    bm25 = BM25Retriever.from_defaults(nodes=index.nodes(), similarity_top_k=3)
+    words = WordRetriever.from_defaults(nodes=index.nodes(), similarity_top_k=3)
+    assert [one.score for one in bm25.retrieve(question)] == [0, 0, 0]
+    assert words.retrieve(question) == []
+    assert [one.text for one in words.retrieve(QUESTION)] == [
+        one.text for one in bm25.retrieve(QUESTION) if one.score
+    ]
+    walk = index.as_retriever(similarity_top_k=3)
+    fusion = QueryFusionRetriever(
+        [walk, words],
+        llm=index.as_llm(),
+        mode="reciprocal_rerank",
+        num_queries=1,
+        similarity_top_k=9,
+        use_async=False,
+    )
+    ranked = sorted(walk.retrieve(question), key=lambda one: one.score, reverse=True)
+    assert [one.text for one in fusion.retrieve(question)] == [one.text for one in ranked]
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own docstore", "one docstore"])
