@@ -31,12 +31,14 @@ from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus
+from hwdag.embedding.checked import embedded_question
 from hwdag.embedding.default import default_embedder
 from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec, Range
 from hwdag.search.find import Query, find
+from hwdag.search.question import Question as SearchQuestion
 from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences
@@ -253,8 +255,9 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
     def read(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
         return [entries[number - 1].graph.nodes[position] for number, position in addresses]
 
+    question = case.question.text
     query = Query(
-        question=case.question.text,
+        question=SearchQuestion.of(question, embedded_question(default_embedder(), question)),
         reader=reader,
         embedder=default_embedder(),
         plan=WALK.plan("hwdag"),

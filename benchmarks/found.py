@@ -54,7 +54,7 @@ from hwdag.search.answerability import (
     logit,
 )
 from hwdag.search.reading import by_section
-from hwdag.text.words import words
+from hwdag.text.words import content_words, words
 from hwdag.types import Document
 from hwdag_lab.eval.data import read_records
 from hwdag_lab.eval.schema import Question, Record
@@ -362,7 +362,7 @@ def is_right(row: dict) -> bool:
 def evidence_of(row: dict) -> dict[str, float]:
     """Signals of the evidence."""
     nearness = Nearness(row["cosines"][0], row["cosine_mean"], row["nodes"])
-    return evidence_signals(row["question"], row["texts"], nearness)
+    return evidence_signals(row["question"], content_words(row["question"]), row["texts"], nearness)
 
 
 def read_of(row: dict) -> dict[str, float]:

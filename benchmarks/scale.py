@@ -37,6 +37,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
 from hwdag.search.find import Query
 from hwdag.search.frontier import Frontier
+from hwdag.search.question import Question
 from hwdag.search.references import References
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.erasure import arrays_of, drop_arrays
@@ -174,12 +175,11 @@ def timed(
     question, vector = sentence(rng), random_vectors(rng, 1)[0]
     began, used = time.perf_counter(), time.process_time()
     query = Query(
-        question=question,
+        question=Question.of(question, vector),
         reader=ScriptedLM(),
         embedder=embedder,
         plan=plan,
         prompts=SearchPrompts(),
-        query_vector=vector,
         for_answer=False,
         on_step=on_step,
     )
@@ -228,7 +228,8 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
     for _ in range(QUESTIONS):
         question = sentence(rng)
         vector = random_vectors(rng, 1)[0]
-        likeness = Similarity(corpus, question, vector, scoring).values
+        question = Question.of(question, vector)
+        likeness = Similarity(corpus, question.asked_words, vector, scoring).values
         references = References(corpus, question)
         frontier = Frontier(corpus, likeness, scoring=scoring, references=references)
         for _ in range(STEPS):

@@ -23,6 +23,7 @@ from hwdag.config import Scoring, SearchConfig
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.checked import embedded_question
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.titles import embed_parts
 from hwdag.graph.dag import HWDAG
@@ -30,6 +31,7 @@ from hwdag.lm.base import Reader
 from hwdag.lm.default import converted, embedded_gguf
 from hwdag.search.find import Query, find
 from hwdag.search.navigator import navigator_of
+from hwdag.search.question import Question
 from hwdag.text.chunking import leaves
 from hwdag.text.headings import headings
 from hwdag.text.prompts import SearchPrompts
@@ -107,15 +109,14 @@ def measured(
             if not question.evidence:
                 continue
             documents.append(record.id)
-            vector = embedder.embed_query(question.text)
+            vector = embedded_question(embedder, question.text)
             for name, config in variants(options.budget, options.navigator).items():
                 query = Query(
-                    question=question.text,
+                    question=Question.of(question.text, vector),
                     reader=reader,
                     embedder=embedder,
                     plan=config.plan(),
                     prompts=SearchPrompts(),
-                    query_vector=vector,
                     for_answer=False,
                 )
                 navigator = navigator_of(config.plan(), embedder)

@@ -31,9 +31,11 @@ from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.arrays import Floats, Mask
 from hwdag.config import Method, SearchPlan
 from hwdag.corpus.similarity import Similarity
+from hwdag.embedding.checked import embedded_question
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
+from hwdag.search.question import Question as SearchQuestion
 from hwdag.search.snapshots import navigator_of
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.eval.data import records_of
@@ -210,7 +212,7 @@ def scores_of(
 ) -> tuple[float, float]:
     """Touched and half of the gold paragraphs of a question, chosen among the allowed nodes."""
     query = find_module.Query(
-        question=question.text,
+        question=SearchQuestion.of(question.text, embedded_question(index.embedder, question.text)),
         reader=index.reader,
         embedder=index.embedder,
         plan=plan,

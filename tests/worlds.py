@@ -22,9 +22,11 @@ from hwdag.arrays import Mask, Vectors
 from hwdag.config import Method, SearchConfig
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus
+from hwdag.embedding.checked import embedded_question
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.search.find import Query, find
 from hwdag.search.navigator import Navigator
+from hwdag.search.question import History, Question
 from hwdag.search.reading import Evidence
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
@@ -122,6 +124,11 @@ def under_headings(graph: HWDAG, outline: Outline) -> HWDAG:
     return replace(graph, nodes=tuple(nodes))
 
 
+def question_of(text: str, vector: Sequence[float] = ()) -> Question:
+    """A question with an embedding."""
+    return Question.of(text, np.asarray(vector, np.float32))
+
+
 def walk(
     corpus: Corpus,
     question: str,
@@ -132,12 +139,17 @@ def walk(
     prompts: SearchPrompts | None = None,
     allowed: Mask | None = None,
     navigator: Navigator | None = None,
-    **asked: Any,
+    query_vector: Vectors | None = None,
+    history: History = (),
+    **options: Any,
 ) -> Evidence:
-    """The walk for a question by a method, some of its `rules` changed; `asked` is more of a `Query`."""
-    plan = config.plan(method, asked["reader"].card.threshold)
+    """The walk for a question by a method, some of its `rules` changed; `options` are more of a `Query`."""
+    plan = config.plan(method, options["reader"].card.threshold)
     plan = replace(plan, rules=replace(plan.rules, **(rules or {})))
-    query = Query(question=question, plan=plan, prompts=prompts or SearchPrompts(), **asked)
+    if query_vector is None:
+        query_vector = embedded_question(options["embedder"], question)
+    about = Question.of(question, query_vector, history)
+    query = Query(question=about, plan=plan, prompts=prompts or SearchPrompts(), **options)
     return find(corpus, query, allowed=allowed, navigator=navigator)
 
 

@@ -43,7 +43,8 @@ from hwdag.page import framed
 from hwdag.retriever import SearchOptions
 from hwdag.scope import Scope
 from hwdag.search.find import Query
-from hwdag.search.follow_ups import History, rewriter, standalone
+from hwdag.search.follow_ups import rewriter, standalone
+from hwdag.search.question import History
 from hwdag.search.reading import Evidence
 from hwdag.search.snapshots import Snapshots
 from hwdag.search.stopping import Interruption
@@ -697,7 +698,7 @@ class HWDAGIndex:
         for_answerer: bool = False,
         **options: Any,
     ) -> Evidence:
-        """Search with the models of the index; `options` are those of a `Query`."""
+        """Search with the models of the index; other `options` are those of a `Query`."""
         if not isinstance(question, str):
             raise InputError(f"the question must be a text, got {brief(question)}")
         if not question.strip():
@@ -712,11 +713,13 @@ class HWDAGIndex:
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
             asked = standalone(question, options.pop("history"), rewriter(answerer, self.reader))
+            vector = options.pop("query_vector")
             if asked.is_rewritten:
-                options["query_vector"] = None  # that of the other question
+                vector = None  # it is that of the other question
             query = Query(
-                question=asked.question,
-                history=asked.history,
+                question=snapshots.question(
+                    asked.question, self.embedder, vector=vector, history=asked.history
+                ),
                 reader=self.reader,
                 embedder=self.embedder,
                 plan=plan,

@@ -12,6 +12,7 @@ from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.corpus.similarity import Similarity
 from hwdag.search.features import Signals
 from hwdag.search.frontier import Frontier
+from hwdag.search.question import Question as SearchQuestion
 from hwdag.types import Node, Span
 from hwdag_lab.eval.evidence import HALF, TOUCHED
 from hwdag_lab.eval.schema import Question
@@ -46,8 +47,9 @@ def choices(
     chooses, so that the next one learns from where it leads, was tried, and found less.)
     """
     corpus, nodes = world.corpus, world.nodes
-    similarity = Similarity(corpus, question.text, vector, SCORING)
-    signals = Signals(corpus, question.text, similarity, corpus.fetch)
+    asked = SearchQuestion.of(question.text, vector)
+    similarity = Similarity(corpus, asked.asked_words, vector, SCORING)
+    signals = Signals(corpus, asked, similarity, corpus.fetch)
     read: list[int] = []
     found: list[Choice] = []
 
@@ -69,7 +71,7 @@ def choices(
             similarity.add(embed(question.text, [node.text]))
             return similarity.values
 
-    frontier = Frontier.of(corpus, question.text, similarity.values, SCORING, guide=Noting())
+    frontier = Frontier.of(corpus, asked, similarity.values, SCORING, guide=Noting())
     room = WORDS
     while (best := frontier.best(world.lengths, room)) is not None:
         room -= world.lengths([best])[0]

@@ -17,6 +17,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.titles import embed_parts
 from hwdag.graph.dag import HWDAG
 from hwdag.search.frontier import Frontier
+from hwdag.search.question import Question as SearchQuestion
 from hwdag.text.chunking import leaves
 from hwdag.text.headings import headings
 from hwdag.types import Document, Node, Span
@@ -119,8 +120,9 @@ def _words(texts: Sequence[str]) -> list[int]:
 
 def _first_reads(world: World, question: str, vector: Vectors, reads: int) -> list[int]:
     nodes, corpus = world.nodes, world.corpus
-    similarity = Similarity(corpus, question, vector, SCORING)
-    frontier = Frontier.of(corpus, question, similarity.values, SCORING)
+    asked = SearchQuestion.of(question, vector)
+    similarity = Similarity(corpus, asked.asked_words, vector, SCORING)
+    frontier = Frontier.of(corpus, asked, similarity.values, SCORING)
     found: list[int] = []
     while len(found) < reads:
         best = frontier.best(lambda some: [1] * len(some), 1)

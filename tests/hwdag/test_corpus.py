@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import DenseWorld, reference_parts, reference_prior
-from worlds import WORDS, corpus_of, random_text, random_vectors, walk
+from worlds import WORDS, corpus_of, question_of, random_text, random_vectors, walk
 
 from hwdag.config import NEVER, Scoring, SearchConfig
 from hwdag.corpus import lexicon as lexicons
@@ -289,7 +289,8 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scored, few):
             return
         world, rows = dense(library, corpus, visible)
         query = random_vectors(rng, 1)[0]
-        similarity = Similarity(corpus, QUESTION, query, scoring, allowed).values
+        question = question_of(QUESTION, query)
+        similarity = Similarity(corpus, question.asked_words, query, scoring, allowed).values
         vectors = np.concatenate([block.vectors for block in library.blocks.values()])
         cosine = vectors[visible[living(corpus)]].astype(float) @ query.astype(float)
         places = [(n, int(p)) for n, block in library.blocks.items() for p in block.paragraphs]
@@ -298,7 +299,7 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scored, few):
         ]
         expected = reference_prior(world, cosine, QUESTION, scoring, seen)
         np.testing.assert_allclose(similarity[rows], expected, atol=1e-6)
-        references = References(corpus, QUESTION, allowed) if scoring.references else None
+        references = References(corpus, question, allowed) if scoring.references else None
         frontier = Frontier(
             corpus, similarity, allowed, scoring=scoring, scale=scale, references=references
         )

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from worlds import question_of
 
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
 from hwdag.answers.abstention import NOT_FOUND, before_reply, judged, not_found
@@ -20,6 +21,7 @@ from hwdag.search.answerability import (
     fitted,
     logit,
 )
+from hwdag.text.words import content_words
 from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
@@ -40,10 +42,14 @@ def node(text, heading=""):
     return Node(text, "d", 1, text, "chunk", 5, (Span(0, len(text)),), heading)
 
 
+def signals(question, shown, nearness):
+    return evidence_signals(question, content_words(question), shown, nearness)
+
+
 def test_signals_are_shares_of_what_the_question_names():
     nearness = Nearness.of(np.array([0.25, 0.75, 0.5]))
     shown = ["The tower: Berg built it in 1902."]
-    found = evidence_signals("When did Jon Berg build the tower of 1902?", shown, nearness)
+    found = signals("When did Jon Berg build the tower of 1902?", shown, nearness)
     assert found == {
         "closest": 0.75,
         "lead": 0.25,
@@ -51,25 +57,27 @@ def test_signals_are_shares_of_what_the_question_names():
         "names met": 2 / 3,  # berg, 1902; not jon
         "nodes": math.log(3),
     }
-    assert evidence_signals("Why?", [], nearness)["names met"] == 1
+    assert signals("Why?", [], nearness)["names met"] == 1
 
 
 @pytest.mark.parametrize("question", ["How much is a ticket?", "How many tickets are left?"])
 def test_no_evidence_has_to_say_much_or_many(question):
     nearness, shown = Nearness(0.5, 0.3, 3), ["| Ticket | 5.00 |", "| tickets left | 12 |"]
-    assert evidence_signals(question, shown, nearness)["words met"] == 1
+    assert signals(question, shown, nearness)["words met"] == 1
 
 
 @pytest.mark.parametrize("p_yes", [None, 0.0, 0.3, 1.0])
 def test_answerability_is_the_logistic_function_of_weighed_signals(p_yes):
     nearness, nodes = Nearness(0.6, 0.2, 40), [node("The tower was built by Jon Berg.", "Towers")]
     model = fitted()["evidence" if p_yes is None else "evidence and p_yes"]
-    signals = evidence_signals(ASKED, ["Towers: The tower was built by Jon Berg."], nearness)
+    found = signals(ASKED, ["Towers: The tower was built by Jon Berg."], nearness)
     if p_yes is not None:
-        signals["p_yes"] = logit(p_yes)
-    assert signals.keys() == model["weights"].keys()
-    total = model["intercept"] + sum(model["weights"][name] * signals[name] for name in signals)
-    assert answerability(ASKED, nodes, nearness, p_yes) == pytest.approx(1 / (1 + math.exp(-total)))
+        found["p_yes"] = logit(p_yes)
+    assert found.keys() == model["weights"].keys()
+    total = model["intercept"] + sum(model["weights"][name] * found[name] for name in found)
+    assert answerability(question_of(ASKED), nodes, nearness, p_yes) == pytest.approx(
+        1 / (1 + math.exp(-total))
+    )
 
 
 @pytest.mark.parametrize("p_yes", [None, 0.5])
@@ -77,13 +85,14 @@ def test_what_speaks_for_an_answer_makes_it_likelier(p_yes):
     low, high = Nearness(0.2, 0.1, 40), Nearness(0.7, 0.1, 40)
     none, met = [node("Bread is baked.")], [node("The tower was built by Jon Berg.")]
     worst, near, words, best = (
-        answerability(ASKED, nodes, nearness, p_yes)
+        answerability(question_of(ASKED), nodes, nearness, p_yes)
         for nodes in (none, met)
         for nearness in (low, high)
     )
     assert worst < min(near, words) and max(near, words) < best
     if p_yes is not None:
-        assert answerability(ASKED, met, low, 0.9) > answerability(ASKED, met, low, 0.1)
+        unlikely, likely = (answerability(question_of(ASKED), met, low, p) for p in (0.1, 0.9))
+        assert unlikely < likely
 
 
 def test_another_embedder_tells_nothing():
@@ -102,10 +111,10 @@ def test_an_answer_that_is_there_is_the_readers():
     answer = stream.answer
     assert answer.found
     assert pieces.strip() == answer.text == answer.reply
-    signals = answer_signals(answer.retrieval.answerability, answer.likelihood)
+    found = answer_signals(answer.retrieval.answerability, answer.likelihood)
     model = fitted()["answer"]
-    assert signals.keys() == model["weights"].keys()
-    total = model["intercept"] + sum(model["weights"][name] * signals[name] for name in signals)
+    assert found.keys() == model["weights"].keys()
+    total = model["intercept"] + sum(model["weights"][name] * found[name] for name in found)
     assert answer.confidence == pytest.approx(1 / (1 + math.exp(-total)))
     assert answer.confidence == town().answer(ASKED).confidence
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import question_of
 
 from hwdag.config import Scoring, SearchConfig
 from hwdag.corpus import lexicon as lexicons
@@ -14,7 +15,6 @@ from hwdag.corpus.lexicon import K1, B, Lexicon
 from hwdag.corpus.segments import Segment
 from hwdag.errors import InputError, UnknownOption
 from hwdag.index import HWDAGIndex
-from hwdag.text.words import asked_words
 from hwdag.text.words import content_words as words
 from hwdag.types import Document, Node, Span
 
@@ -125,10 +125,13 @@ def test_options_of_the_score_are_checked():
 
 
 def test_the_months_of_a_question_are_searched_for_as_numbers_too():
-    assert asked_words("What was bought in July 2025?") == ["bought", "july", "2025", "07"]
-    assert asked_words("Was gab es im März und im Mai?")[-2:] == ["03", "05"]
-    assert asked_words("May we march in March?") == ["may", "march", "march", "03", "03"]
-    assert "05" not in asked_words("When may I come?")
+    for question, expected in (
+        ("What was bought in July 2025?", ("bought", "july", "2025", "07")),
+        ("Was gab es im März und im Mai?", ("gab", "es", "im", "märz", "und", "mai", "03", "05")),
+        ("May we march in March?", ("may", "march", "03")),
+        ("When may I come?", ("may", "come")),
+    ):
+        assert question_of(question).asked_words == expected
     rows = [f"| 2025-{month:02}, water: {70 + month}" for month in range(1, 13)]
     world = HWDAGIndex.from_documents(
         [Document("one", "\n".join(rows))], method="evidence", embedder="hashing-64"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from worlds import corpus_of, random_graph, random_vectors
+from worlds import corpus_of, question_of, random_graph, random_vectors
 
 from examples.train_navigator.choices import choices, gains
 from examples.train_navigator.states import Task, asked
@@ -65,10 +65,12 @@ def world(seed, count=2):
 def test_the_most_similar_form_of_a_question_counts(share):
     corpus, vectors = world(0, count=3)
     scoring = Scoring(sparse=share, paragraph=0.0)
-    found = Similarity(corpus, QUESTION, vectors[0], scoring)
+    found = Similarity(corpus, question_of(QUESTION).asked_words, vectors[0], scoring)
     found.add(vectors[1:])
     cosine = np.max([corpus.similarity(vector) for vector in vectors], axis=0)
-    words = Similarity(corpus, QUESTION, np.zeros_like(vectors[0]), scoring).values
+    words = Similarity(
+        corpus, question_of(QUESTION).asked_words, np.zeros_like(vectors[0]), scoring
+    ).values
     low, high = cosine.min(), cosine.max()
     mixed = (1 - share) * (cosine - low) / (high - low) + words if share else cosine
     np.testing.assert_allclose(found.values, mixed, rtol=1e-6)
@@ -78,9 +80,11 @@ def test_the_most_similar_form_of_a_question_counts(share):
 def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
     corpus, vectors = world(seed)
     scoring, rng = Scoring(), np.random.default_rng(seed)
-    before, after = (Similarity(corpus, QUESTION, v, scoring).values for v in vectors)
-    changed = Frontier.of(corpus, QUESTION, before, scoring)
-    expected = Frontier.of(corpus, QUESTION, after, scoring)
+    before, after = (
+        Similarity(corpus, question_of(QUESTION).asked_words, v, scoring).values for v in vectors
+    )
+    changed = Frontier.of(corpus, question_of(QUESTION), before, scoring)
+    expected = Frontier.of(corpus, question_of(QUESTION), after, scoring)
     nodes = corpus.fetch(range(len(corpus)))
     read = rng.permutation(len(corpus))[:4].tolist()
     for at, index in enumerate(read):

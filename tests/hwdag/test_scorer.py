@@ -15,6 +15,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search.features import FARTHEST, LEAST_SPREAD, SIGNALS, Signals
 from hwdag.search.frontier import JUDGED, Frontier
 from hwdag.search.navigator import WEIGHTS, Scorer
+from hwdag.search.question import Question
 from hwdag.text.words import content_words
 from hwdag.types import Node, Span
 
@@ -105,9 +106,10 @@ def world(seed, chunks=9, levels=3):
 
 def a_walk(corpus, vector, scoring=None, guide=None):
     scoring = scoring or Scoring(attention=0.0)
-    similarity = Similarity(corpus, QUESTION, vector, scoring)
-    frontier = Frontier.of(corpus, QUESTION, similarity.values, scoring, guide=guide)
-    return similarity, frontier, Signals(corpus, QUESTION, similarity, corpus.fetch)
+    question = Question.of(QUESTION, vector)
+    similarity = Similarity(corpus, question.asked_words, vector, scoring)
+    frontier = Frontier.of(corpus, question, similarity.values, scoring, guide=guide)
+    return similarity, frontier, Signals(corpus, question, similarity, corpus.fetch)
 
 
 @pytest.mark.parametrize("seed", range(3))

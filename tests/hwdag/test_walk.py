@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reference import reference_walk
 from tiny import FAMILIES, HYBRIDS, model, tokenizer
-from worlds import corpus_of, random_graph, random_vectors, walk
+from worlds import corpus_of, question_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.corpus.similarity import Similarity
@@ -554,12 +554,12 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
     query = np.ones(1, np.float32)
     for share, beside in ((0.0, 0.2), (0.2, 0.8 * 0.2 + 0.2 * 1.0)):
         scoring = Scoring(sparse=0.0, paragraph=share)
-        found = Similarity(corpus, QUESTION, query, scoring).values
+        found = Similarity(corpus, question_of(QUESTION).asked_words, query, scoring).values
         expected = np.array([1.0, beside, 0.4, 0.6])  # what is written is in no paragraph
         np.testing.assert_allclose(found, [*expected, *(0.5 * expected)], rtol=1e-6)
     hidden = np.array([False, *[True] * 7])  # what may not be seen lifts nothing
     scoring = Scoring(sparse=0.0, paragraph=0.2)
-    found = Similarity(corpus, QUESTION, query, scoring, hidden).values
+    found = Similarity(corpus, question_of(QUESTION).asked_words, query, scoring, hidden).values
     np.testing.assert_allclose(found[:3], [0.0, 0.2, 0.4], rtol=1e-6)
 
 
@@ -747,8 +747,9 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         found = search(graph, vectors, query, lm, config, rules={"initial_share": 0.0}).retrieval
         numbers = {node.id: i for i, node in enumerate(graph.nodes)}
         corpus = corpus_of([graph], [vectors])
-        likeness = Similarity(corpus, QUESTION, query, Scoring.papers()).values
-        frontier = Frontier.of(corpus, QUESTION, likeness, Scoring.papers(), scale="share")
+        question = question_of(QUESTION, query)
+        likeness = Similarity(corpus, question.asked_words, query, Scoring.papers()).values
+        frontier = Frontier.of(corpus, question, likeness, Scoring.papers(), scale="share")
         for step in found.steps:
             index = numbers[step.node.id]
             best = [graph.nodes[i] for i in frontier.ranking(len(graph)) if i != index]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import Scoring
 from hwdag.corpus.corpus import Corpus
-from hwdag.text.words import asked_words
 
 
 class Similarity:
-    """Similarity of every node to a question, at least 0; 0 for nodes that are not allowed.
+    """Similarity of every node to a question's `words` and embedding, at least 0; 0 if it is not allowed.
 
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
@@ -27,7 +28,7 @@ class Similarity:
     def __init__(
         self,
         corpus: Corpus,
-        question: str,
+        words: Collection[str],
         vector: Vectors,
         scoring: Scoring,
         allowed: Mask | None = None,
@@ -39,8 +40,7 @@ class Similarity:
         self.first = self.latest = self.cosine = corpus.similarity(vector)
         self._words: Floats | None = None
         if scoring.sparse > 0 and self._keep.any():
-            words = corpus.lexicon(allowed).scores(asked_words(question))
-            self._words = stretched(words, self._keep)
+            self._words = stretched(corpus.lexicon(allowed).scores(words), self._keep)
 
     def add(self, vectors: Vectors) -> None:
         """Take further embeddings of the question into account, (k, dimension)."""

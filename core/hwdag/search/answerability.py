@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hwdag.arrays import Floats
+from hwdag.search.question import Question
 from hwdag.text.headings import searched_text
-from hwdag.text.words import MONTHS, content_words, words
+from hwdag.text.words import MONTHS, words
 from hwdag.types import Node, Retrieval
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")
@@ -48,7 +49,7 @@ class Nearness(NamedTuple):
 
 
 def answerability(
-    question: str, nodes: Sequence[Node], nearness: Nearness, p_yes: float | None
+    question: Question, nodes: Sequence[Node], nearness: Nearness, p_yes: float | None
 ) -> float:
     """Return the probability that the evidence holds an answer.
 
@@ -58,7 +59,9 @@ def answerability(
         nearness: of all nodes that could be seen.
         p_yes: of the default reader; None where it did not read the evidence.
     """
-    signals = evidence_signals(question, list(map(searched_text, nodes)), nearness)
+    signals = evidence_signals(
+        question.text, question.content_words, list(map(searched_text, nodes)), nearness
+    )
     if p_yes is None:
         return probability_of("evidence", signals)
     return probability_of("evidence and p_yes", signals | {"p_yes": logit(p_yes)})
@@ -70,11 +73,13 @@ def is_answerable(retrieval: Retrieval) -> bool:
     return likely is None or likely >= fitted()["least answerability"]
 
 
-def evidence_signals(question: str, texts: Sequence[str], nearness: Nearness) -> dict[str, float]:
-    """What is known of evidence that nobody has read, with its headings."""
+def evidence_signals(
+    question: str, asked: Iterable[str], texts: Sequence[str], nearness: Nearness
+) -> dict[str, float]:
+    """Describe evidence, as texts with their headings, by a question and its content words."""
     shown = {word for text in texts for word in words(text)}
     shown |= {name for name, number in MONTHS.items() if number in shown}
-    wanted = [word for word in content_words(question) if word not in AMOUNTS]
+    wanted = [word for word in asked if word not in AMOUNTS]
     return {
         "closest": nearness.closest,
         "lead": nearness.closest - nearness.mean,

@@ -10,8 +10,9 @@ from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.similarity import Similarity
 from hwdag.search.frontier import Frontier
+from hwdag.search.question import Question
 from hwdag.text.headings import parted
-from hwdag.text.words import asked_words, content_words
+from hwdag.text.words import content_words
 from hwdag.types import Node
 
 SIGNALS = (
@@ -131,7 +132,7 @@ class Signals:
     def __init__(
         self,
         corpus: Corpus,
-        question: str,
+        question: Question,
         similarity: Similarity,
         fetch: Callable[[Sequence[int]], Sequence[Node]],
         allowed: Mask | None = None,
@@ -141,7 +142,7 @@ class Signals:
         self._size = len(seen)
         self._mean = float(seen.mean()) if len(seen) else 0.0
         self._spread = float(seen.std()) + 1e-6 if len(seen) else 1.0
-        rarity = corpus.lexicon(allowed).rarity(set(asked_words(question)))
+        rarity = corpus.lexicon(allowed).rarity(question.asked_words)
         self._weights = np.array(list(rarity.values())) / (sum(rarity.values()) or 1.0)
         self._facts = _Facts(corpus, fetch, {word: i for i, word in enumerate(rarity)})
         self._read: Indices = np.empty(0, np.intp)  # rows of the facts

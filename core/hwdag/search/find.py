@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from hwdag.arrays import Floats, Mask, Vectors
+from hwdag.arrays import Floats, Mask
 from hwdag.config import MAX_NEW_TOKENS, OVERVIEW_TOKENS, Rules, SearchPlan
 from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.similarity import Similarity
 from hwdag.embedding.base import Embedder
-from hwdag.embedding.checked import embedded_question
 from hwdag.lm.base import Reader, Session, WalkSession
 from hwdag.search.answerability import Nearness, answerability, fitted
 from hwdag.search.budget import FIRST_POSITION, Budget, beyond, with_headings
 from hwdag.search.features import Signals
-from hwdag.search.follow_ups import History, on_topic, topic
+from hwdag.search.follow_ups import on_topic, topic
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide, Navigator
 from hwdag.search.overview import asks_for_overview, beginnings, names_documents
+from hwdag.search.question import History, Question
 from hwdag.search.reading import Evidence, near_best, read_by_section, read_until_enough
 from hwdag.search.select import select
 from hwdag.search.stopping import Interruption, ProgressControl
@@ -34,21 +32,17 @@ from hwdag.types import OnStep, Retrieval, Step
 class Query:
     """A question, and how it is searched for; see `HWDAGIndex.search`.
 
-    Without a `query_vector`, (dimension,), the embedder is asked. A `history` is what the question refers
-    to, where nobody has rewritten it. Unless it is `for_answer`, nothing is
-    read that the search itself does not need.
+    Unless it is `for_answer`, nothing is read that the search itself does not need.
     """
 
-    question: str
+    question: Question
     reader: Reader
     embedder: Embedder
     plan: SearchPlan
     prompts: SearchPrompts
-    query_vector: Sequence[float] | Vectors | None = None
     k: int | None = None
     max_new_tokens: int = MAX_NEW_TOKENS
     for_answer: bool = True
-    history: History = ()
     on_step: OnStep | None = None
     interruption: Interruption = field(default_factory=Interruption)
 
@@ -70,10 +64,9 @@ def find(
     """
     question, plan, interruption = query.question, query.plan, query.interruption
     allowed = corpus.visible(allowed)
-    vector = _vector(query)
-    if is_overview := _is_overview(query, vector):
-        query = replace(query, history=())
-    similarity = _similarity(corpus, query, vector, allowed)
+    is_overview = _is_overview(query)
+    history = () if is_overview else question.history
+    similarity = _similarity(corpus, query, history, allowed)
     along = plan.reads_along and not is_overview
     progress = ProgressControl(plan.confidence, plan.patience, interruption)
     session = _session(query, is_overview)
@@ -88,11 +81,17 @@ def find(
         points_share=plan.rules.points_share,
         keeps_points=plan.rules.keeps_points,
     )
-    frontier = _frontier(corpus, query, similarity, budget, allowed, navigator)
+    guide = None
+    # why not with a topic: the navigator was trained on questions of their own
+    if navigator is not None and not history:
+        signals = Signals(corpus, question, similarity, budget.fetch, allowed)
+        guide = Guide(navigator, question.text, similarity, signals)
+    scale = plan.rules.scale
+    frontier = Frontier.of(corpus, question, similarity.values, plan.scoring, allowed, scale, guide)
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
-    order = None if along else RowOrder(question, frontier, budget)
+    order = None if along else RowOrder(question.asked_words, frontier, budget)
     if plan.rules.has_points and not is_overview:
         top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
         initial = initial_set(frontier, budget, top, share)
@@ -121,7 +120,7 @@ def find(
     position = len(steps) + len(unread) + FIRST_POSITION
     rest = beyond(frontier, budget, wanted - len(unread), position)
     retrieval = Retrieval(
-        question,
+        question.text,
         tuple(steps),
         progress.reason or ("budget" if frontier.left_out else "exhausted"),
         sum(budget.counts([text for _, text in shown])) if shown else budget.tokens,
@@ -142,16 +141,17 @@ def _session(query: Query, is_overview: bool) -> WalkSession:
     if is_overview:
         prompts, longest = replace(prompts, answer=prompts.overview), max(longest, OVERVIEW_TOKENS)
     return query.reader.session(
-        query.question, prompts=prompts, heads=query.plan.heads, max_new_tokens=longest
+        query.question.text, prompts=prompts, heads=query.plan.heads, max_new_tokens=longest
     )
 
 
-def _is_overview(query: Query, vector: Vectors) -> bool:
+def _is_overview(query: Query) -> bool:
     """Whether the question is about the whole of the documents; the papers know no such questions."""
     # why: "Sum it up" may be about what was said before
-    is_unclear = bool(query.history) and not names_documents(query.question)
+    question = query.question
+    is_unclear = bool(question.history) and not names_documents(question.words)
     is_paper = query.plan.rules.is_paper
-    return not is_paper and not is_unclear and asks_for_overview(query.embedder, vector)
+    return not is_paper and not is_unclear and asks_for_overview(query.embedder, question.vector)
 
 
 def _read(
@@ -169,13 +169,13 @@ def _read(
         return query.interruption.reason
 
     kept = [step for step in steps if step.kept]
-    if query.history:
+    if not is_overview and query.question.history:
         near, others = on_topic(kept)
     elif is_overview or query.reader.card.is_capable:
         near, others = kept, []
     else:
         near, others = near_best(kept), []
-    near = matching_rows(query.question, near)
+    near = matching_rows(query.question.asked_words, near)
     read, shown = read_by_section(session, near, interrupted)
     unread = [step for step in near if step.position not in read] + others
     if unread:
@@ -185,16 +185,11 @@ def _read(
     return merged, [(at[position], text) for position, text in shown], unread
 
 
-def _vector(query: Query) -> Vectors:
-    vector = query.query_vector
-    if vector is None:
-        return embedded_question(query.embedder, query.question)
-    return np.asarray(vector)
-
-
-def _similarity(corpus: Corpus, query: Query, vector: Vectors, allowed: Mask | None) -> Similarity:
-    about = topic(corpus, query.history, allowed) if query.history else None
-    return Similarity(corpus, query.question, vector, query.plan.scoring, allowed, about)
+def _similarity(corpus: Corpus, query: Query, history: History, allowed: Mask | None) -> Similarity:
+    question = query.question
+    about = topic(corpus, history, allowed) if history else None
+    words, scoring = question.asked_words, query.plan.scoring
+    return Similarity(corpus, words, question.vector, scoring, allowed, about)
 
 
 def _answerability(
@@ -209,32 +204,13 @@ def _answerability(
         return None if query.interruption.stopped else 0.0
     fits = getattr(query.embedder, "fingerprint", None) == fitted()["embedder"]
     # why not with a history: a question that refers to others does not name what it is about
-    if query.plan.rules.is_paper or query.history or not fits or is_overview:
+    if query.plan.rules.is_paper or query.question.history or not fits or is_overview:
         return None
     is_default = query.reader.name == fitted()["reader"]
     p_yes = next((s.p_yes for s in reversed(steps) if s.p_yes is not None), None)
     seen = cosines if allowed is None else cosines[allowed]
     nodes = [step.node for step in steps]
     return answerability(query.question, nodes, Nearness.of(seen), p_yes if is_default else None)
-
-
-def _frontier(
-    corpus: Corpus,
-    query: Query,
-    similarity: Similarity,
-    budget: Budget,
-    allowed: Mask | None,
-    navigator: Navigator | None,
-) -> Frontier:
-    """The scores of all nodes before anything is read."""
-    question, scoring = query.question, query.plan.scoring
-    guide = None
-    # why not with a topic: the navigator was trained on questions of their own
-    if navigator is not None and not query.history:
-        signals = Signals(corpus, question, similarity, budget.fetch, allowed)
-        guide = Guide(navigator, question, similarity, signals)
-    likeness, scale = similarity.values, query.plan.rules.scale
-    return Frontier.of(corpus, question, likeness, scoring, allowed, scale, guide)
 
 
 def _note(plan: SearchPlan, is_overview: bool) -> str:

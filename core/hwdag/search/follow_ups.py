@@ -17,14 +17,12 @@ from hwdag.arrays import Floats, Mask
 from hwdag.corpus.corpus import Corpus
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
+from hwdag.search.question import History
 from hwdag.search.reading import Evidence
 from hwdag.text.characters import one_line, without_surrogates
 from hwdag.text.thinking import without_thought
 from hwdag.text.words import content_words
 from hwdag.types import Step
-
-History = Sequence[tuple[str, str]]
-"""Earlier questions with their answers, the last one last."""
 
 TURNS = 3  # the last ones, which a question may refer to
 FADING = 0.5  # weight of a turn, as a share of that of the one after it

@@ -15,6 +15,7 @@ import numpy as np
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scale, Scoring
 from hwdag.corpus.corpus import Corpus
+from hwdag.search.question import Question
 from hwdag.search.references import References
 from hwdag.types import Node
 
@@ -93,7 +94,7 @@ class Frontier:
     def of(
         cls,
         corpus: Corpus,
-        question: str,
+        question: Question,
         likeness: Floats,
         scoring: Scoring,
         allowed: Mask | None = None,

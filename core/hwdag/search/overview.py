@@ -8,7 +8,7 @@ searched as always. Whether a question is one is told from its embedding, by a l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from hwdag.arrays import Indices, Mask, Vectors
 from hwdag.corpus.corpus import Corpus
 from hwdag.embedding.base import Embedder
 from hwdag.search.budget import Budget
-from hwdag.text.words import words
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")
 
@@ -43,9 +42,9 @@ def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:
     return is_known and is_usual and logit_of(vector, fitted()) > 0
 
 
-def names_documents(question: str) -> bool:
-    """Whether a question names what the documents are: a text, a report, the files, everything."""
-    return not DOCUMENTS.isdisjoint(words(question))
+def names_documents(words: Iterable[str]) -> bool:
+    """Return whether one of a question's words means the documents: a text, a report, the files, everything."""
+    return not DOCUMENTS.isdisjoint(words)
 
 
 def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.corpus.corpus import Corpus
+from hwdag.search.question import Question
 from hwdag.text.words import content_words
 
 _NONE: Indices = np.empty(0, np.intp)
@@ -23,9 +24,9 @@ class References:
         echoes: how much every node shares the rare words of visited ones, (n,).
     """
 
-    def __init__(self, corpus: Corpus, question: str, allowed: Mask | None = None) -> None:
+    def __init__(self, corpus: Corpus, question: Question, allowed: Mask | None = None) -> None:
         self._lexicon = corpus.lexicon(allowed)
-        self._asked = frozenset(content_words(question))
+        self._asked = frozenset(question.content_words)
         self.mentions = np.zeros(len(corpus))
         self.echoes = np.zeros(len(corpus))
         self._visits = 0

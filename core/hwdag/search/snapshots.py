@@ -22,6 +22,7 @@ from hwdag.filters import predicate
 from hwdag.scope import Scope
 from hwdag.search.find import Query, find
 from hwdag.search.navigator import navigator_of
+from hwdag.search.question import History, Question
 from hwdag.search.reading import Evidence
 from hwdag.store.database import corrupt
 from hwdag.store.segment_files import SegmentFiles
@@ -47,25 +48,39 @@ class Snapshots:
         self._corpus = Corpus(store.nodes)
         self._metadata: dict[int, Mapping[str, Any]] = {}
 
+    def question(
+        self,
+        text: str,
+        embedder: Embedder,
+        *,
+        vector: Sequence[float] | None = None,
+        history: History = (),
+    ) -> Question:
+        """Embed a question, unless its `vector` is given.
+
+        Raises `EmptyIndex`, `IndexMismatch` for an embedder of another dimension, and `InputError` for a
+        vector that is not comparable with those of the nodes.
+        """
+        if vector is not None:
+            return Question.of(text, self._comparable(vector), history)
+        if not self.current().numbers:
+            raise EmptyIndex
+        return Question.of(text, self._embedded(text, embedder), history)
+
     def find(self, query: Query, scope: Scope) -> Evidence:
         """Search for a question; begun anew where a document is deleted that is about to be read.
 
         Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
         are read.
         """
-        embedder = query.embedder
-        if query.query_vector is not None:
-            query = replace(query, query_vector=self._comparable(query.query_vector))
         for _ in range(MAX_RESTARTS):
             version = self._store.data_version()
             try:
                 corpus = self.current()
                 if not corpus.numbers:
                     raise EmptyIndex
-                if query.query_vector is None:
-                    query = replace(query, query_vector=self._embedded(query.question, embedder))
                 allowed = self.visible(corpus, scope)
-                navigator = navigator_of(query.plan, embedder)
+                navigator = navigator_of(query.plan, query.embedder)
                 counted_by = self._store.header.tokenizer
                 found = find(
                     corpus, query, allowed=allowed, navigator=navigator, tokenizer=counted_by

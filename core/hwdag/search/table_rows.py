@@ -6,13 +6,13 @@ words of the question, apart from those of its table, which another row has not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from hwdag.search.budget import Budget, section_of
 from hwdag.search.frontier import MOST_AT_ONCE, Frontier
 from hwdag.text.languages import is_function_word
 from hwdag.text.tables import ROW
-from hwdag.text.words import asked_words, words
+from hwdag.text.words import words
 from hwdag.types import Node, Step
 
 
@@ -22,12 +22,12 @@ class RowOrder:
     Rows are compared among the nodes that score highest at first, whose texts a search fetches at once.
     """
 
-    def __init__(self, question: str, frontier: Frontier, budget: Budget) -> None:
+    def __init__(self, asked: Collection[str], frontier: Frontier, budget: Budget) -> None:
         self._frontier, self._budget = frontier, budget
         indices = frontier.first(MOST_AT_ONCE).tolist()
         self._better = {
             indices[row]: [indices[other] for other in others]
-            for row, others in better_rows(question, budget.fetch(indices)).items()
+            for row, others in better_rows(asked, budget.fetch(indices)).items()
         }
 
     def first(self, index: int) -> int:
@@ -41,23 +41,23 @@ class RowOrder:
         return next(fitting, index)
 
 
-def matching_rows(question: str, steps: Sequence[Step]) -> list[Step]:
+def matching_rows(asked: Collection[str], steps: Sequence[Step]) -> list[Step]:
     """Leave out the rows that another one comes before."""
-    left_out = better_rows(question, [step.node for step in steps])
+    left_out = better_rows(asked, [step.node for step in steps])
     return [step for i, step in enumerate(steps) if i not in left_out]
 
 
-def better_rows(question: str, nodes: Sequence[Node]) -> dict[int, list[int]]:
+def better_rows(asked: Collection[str], nodes: Sequence[Node]) -> dict[int, list[int]]:
     """Return the numbers of rows of which another one of the same table has all words of the question, and more.
 
     With each come those others, the one with the most words first. Words of the heading do not count, since
     they tell no row from another. Of a question about two rows neither is found.
     """
-    asked = {word for word in asked_words(question) if not is_function_word(word)}
+    told = {word for word in asked if not is_function_word(word)}
     better: dict[int, list[int]] = {}
     for rows in _tables(nodes):
         shared = {
-            i: asked & (set(words(nodes[i].text)) - set(words(nodes[i].heading))) for i in rows
+            i: told & (set(words(nodes[i].text)) - set(words(nodes[i].heading))) for i in rows
         }
         order = sorted(rows, key=lambda i: -len(shared[i]))
         for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from unicodedata import category
 
@@ -48,12 +49,16 @@ def words(text: str) -> list[str]:
 
 def content_words(text: str) -> list[str]:
     """Find the `words` but English ones that are everywhere."""
-    return [word for word in words(text) if word not in STOPWORDS]
+    return without_stopwords(words(text))
 
 
-def asked_words(question: str) -> list[str]:
-    """Find the `content_words` of a question, and the numbers of its months: a table has 2026-01 for January."""
-    found = content_words(question)
+def without_stopwords(found: Iterable[str]) -> list[str]:
+    """Drop the English words that are everywhere."""
+    return [word for word in found if word not in STOPWORDS]
+
+
+def with_month_numbers(found: list[str], question: str) -> list[str]:
+    """Add to the words of a question the numbers of its months: a table has 2026-01 for January."""
     months = (word for word in found if word not in _VERBS or word.capitalize() in question[1:])
     return found + [MONTHS[word] for word in months if word in MONTHS]
 
