@@ -274,3 +274,16 @@ def test_what_is_nearest_is_shown_without_its_heading_and_marks(text, shown):
     headed = replace(first, node=replace(first.node, text=text, heading="Towers"))
     said = not_found(replace(town().search(ASKED), steps=(headed, *others)))
     assert f"- {shown}\n" in said + "\n" and "#" not in said
+
+
+@pytest.mark.parametrize("repeated", ["node", "text", "place"])
+def test_no_sentence_is_shown_twice_among_the_nearest(repeated):
+    found = town().search(ASKED)
+    first, *others = found.steps
+    again = {
+        "node": first.node,
+        "text": replace(first.node, id="copy", document_id="another", text=f"- {first.node.text}"),
+        "place": replace(first.node, id="point", level=2, text="A summary.", origin="generated"),
+    }[repeated]
+    steps = (first, replace(first, node=again), *others)
+    assert not_found(replace(found, steps=steps)) == not_found(found)

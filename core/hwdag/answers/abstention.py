@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
+from hwdag.answers.citations import Place, units_of
 from hwdag.search.answerability import (
     answer_signals,
     fitted,
@@ -77,8 +80,21 @@ def is_short(text: str) -> bool:
 def not_found(retrieval: Retrieval) -> str:
     """Return the reply if the evidence does not hold an answer, with the nearest sentences."""
     said = NOT_FOUND[_language(retrieval)]
-    nearest = [bare(step.node)[:LONGEST] for step in retrieval.best(NEAREST)]
+    shown = islice(_distinct(retrieval), NEAREST)
+    nearest = [bare(node)[:LONGEST] for node in shown]
     return "\n- ".join([said, *nearest]) if nearest else _refusal(said)
+
+
+def _distinct(retrieval: Retrieval) -> Iterator[Node]:
+    """Yield the nodes, best first, without those that repeat a text or a place of an earlier one."""
+    lines, places = set[str](), set[Place]()
+    for step in retrieval.best(len(retrieval.steps) + len(retrieval.beyond)):
+        node, line = step.node, bare(step.node)
+        own = [place for unit in units_of(0, node, node.text) for place in unit.places]
+        if line not in lines and not (own and places.issuperset(own)):
+            yield node
+        lines.add(line)
+        places.update(own)
 
 
 def before_reply(retrieval: Retrieval) -> str:
