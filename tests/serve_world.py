@@ -4,7 +4,9 @@ Its reader takes a tenth of a second for each node, and writes down how many it 
 """
 
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from hwdag import Document, HWDAGIndex, SearchConfig
@@ -28,6 +30,26 @@ def index(**options):
     return HWDAGIndex.from_documents(
         DOCUMENTS, method="hwdag", reader=ScriptedLM(), embedder=HashingEmbedder(), **options
     )
+
+
+@contextmanager
+def running(made, server=None):
+    """Serve an index in a thread until the end of the block; yields the address. Closes the index."""
+    import uvicorn
+
+    from hwdag_app.serve.application import application
+
+    with made:
+        app = application(made, CONFIG, server=server)
+        config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
 
 
 def main(file: Path, port: int) -> None:

@@ -3,11 +3,10 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 from chat_world import serving
-from serve_world import CONFIG, QUESTION, index
+from serve_world import QUESTION, index, running
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
@@ -16,10 +15,9 @@ pytest.importorskip("openai", reason="needs the extra openai")
 pytest.importorskip("httpx")
 
 import httpx
-import uvicorn
 
 from hwdag.lm.openai_compatible import OpenAIWriter
-from hwdag_app.serve.application import ServerConfig, application
+from hwdag_app.serve.application import ServerConfig
 
 SLOTS = 4
 ASKED = {
@@ -28,21 +26,9 @@ ASKED = {
 }
 
 
-@contextmanager
 def asking(answerer):
     """The address of a server with this answerer."""
-    with index(answerer=answerer) as made:
-        app = application(made, CONFIG, server=ServerConfig(max_questions=SLOTS))
-        server = uvicorn.Server(
-            uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
-        )
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+    return running(index(answerer=answerer), ServerConfig(max_questions=SLOTS))
 
 
 def until(is_true):

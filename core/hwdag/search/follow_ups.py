@@ -7,6 +7,7 @@ or heading, and so do their paragraphs: the sentence that answers may say "she" 
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,7 @@ whether they are about the same person."""
 # why these: found on the twelve follow-ups of tests/conversation_world.py, with the default models
 
 NEAR = "searched near what the last turns were about"
+UNWRITTEN = "the model gave no question that can be understood alone"
 
 LONGEST = 600  # characters of a turn in the prompt, and of a rewritten question
 
@@ -50,6 +52,8 @@ alone, in its own language.
 {turns}
 
 Last question: {question}"""
+
+_LOGGER = logging.getLogger("hwdag")
 
 _MARK = re.compile(r"\s{0,8}\[\d{1,9}\]")  # bounded: a flood of blanks must take linear time
 
@@ -130,12 +134,11 @@ def standalone(question: str, history: object, writer: Writer | None) -> Standal
     try:
         found = rewritten(writer, question, turns)
     except Exception as error:
-        failed = f"{writer.name} could not rewrite the question ({type(error).__name__}: {str(error)[:200]})"
-        return Standalone(question, turns, notes=(failed, NEAR))
+        # why logged: notes reach the clients of a server, and the text may be of another server
+        _LOGGER.warning("%s could not rewrite a question: %s", writer.name, error, exc_info=error)
+        return Standalone(question, turns, notes=(f"{UNWRITTEN}; the log has the reason", NEAR))
     if not found:
-        return Standalone(
-            question, turns, notes=(f"{writer.name} gave no question of its own", NEAR)
-        )
+        return Standalone(question, turns, notes=(UNWRITTEN, NEAR))
     return Standalone(found, is_rewritten=found != question)
 
 

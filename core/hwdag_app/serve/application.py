@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from hwdag.building.report import BuildReport
 from hwdag.config import SearchConfig
-from hwdag.errors import AnswererFailed, HWDAGError, IndexBusy, InputError, ModelBusy, OutOfMemory
+from hwdag.errors import HWDAGError, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.page import built_file, served_page
 from hwdag.retriever import Retriever
@@ -30,7 +30,7 @@ from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporting
 from hwdag.types import Answer, Document, Retrieval, Span, Step, shown_documents
 from hwdag.version import __version__
-from hwdag_app.serve.asking import Questions, events_of, logger, message_of
+from hwdag_app.serve.asking import Questions, events_of
 from hwdag_app.serve.completions import Completions
 from hwdag_app.serve.config import ServerConfig
 from hwdag_app.serve.guard import (
@@ -43,6 +43,7 @@ from hwdag_app.serve.guard import (
     json_body,
     limited_body,
 )
+from hwdag_app.serve.refusals import refusal, without_folder
 from hwdag_app.serve.systems import Systems
 from hwdag_files.read import KNOWN_SUFFIXES, read_documents
 
@@ -99,10 +100,8 @@ def application(
         ],
         middleware=[Middleware(Guard, token=server.token)],
         exception_handlers={
-            HTTPException: _said,
-            HWDAGError: _refused,
             ClientDisconnect: lambda request, error: Response(status_code=CLIENT_LEFT),
-            Exception: lambda request, error: failure(500, message_of(error)),
+            **dict.fromkeys((HTTPException, HWDAGError, Exception), _refused),
         },
         lifespan=lifespan,
     )
@@ -166,7 +165,7 @@ class _Pages:
                     async for event in events:
                         yield _shown(event)
             except Exception as error:
-                yield frame({"message": message_of(error)}, "error")
+                yield frame({"message": refusal(error)[1]}, "error")
 
         return Events(frames(), self._questions.slots)
 
@@ -213,9 +212,7 @@ class _Pages:
                     outcome = "built"
                     yield frame({"report": str(event), "id": name}, "done")
         except Exception as error:
-            if not isinstance(error, HWDAGError):
-                logger.exception("an upload failed")
-            yield frame({"message": message_of(error)}, "error")
+            yield frame({"message": refusal(error)[1]}, "error")
         self._metrics.uploads.labels(outcome).inc()
 
     def _check_writable(self) -> None:
@@ -260,7 +257,8 @@ def _shown(event: Step | Retrieval | str | Answer) -> str:
             return frame({"stop": event.stop}, "walk")
         case Answer():
             documents = shown_documents(event.retrieval)
-            return frame({"documents": documents, "answer": event.to_dict()}, "answer")
+            answer = event.to_dict() | {"answered_by": without_folder(event.answered_by)}
+            return frame({"documents": documents, "answer": answer}, "answer")
         case _:
             return frame({"text": event}, "piece")
 
@@ -269,18 +267,8 @@ async def _built(name: str, kind: str, request: Request) -> Response:
     return Response(built_file(name), media_type=kind)
 
 
-def _said(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    response = failure(error.status_code, error.detail)
-    response.headers.update(error.headers or {})
-    return response
-
-
 def _refused(request: Request, error: Exception) -> Response:
-    statuses = (
-        (IndexBusy | ModelBusy | OutOfMemory, 503),
-        (InputError, 400),
-        (AnswererFailed, 502),
-    )
-    status = next((number for kind, number in statuses if isinstance(error, kind)), 500)
-    return failure(status, str(error))
+    response = failure(*refusal(error))
+    if isinstance(error, HTTPException):
+        response.headers.update(error.headers or {})
+    return response

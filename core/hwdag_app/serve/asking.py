@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -27,8 +26,6 @@ from hwdag_app.serve.systems import Systems
 Asked: TypeAlias = tuple[Retriever, SearchConfig]
 Event: TypeAlias = Step | Retrieval | str | Answer
 T = TypeVar("T")
-
-logger = logging.getLogger(__name__)
 
 
 class _Left(Exception):
@@ -88,7 +85,6 @@ class Questions:
             raise
         except Exception:
             outcome = "failed"
-            logger.exception("a question to %s failed", name)
             raise
         finally:
             self.metrics.asking.dec()
@@ -157,8 +153,3 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
         working.cancel()
         gone.cancel()
         await asyncio.wait({working, gone})
-
-
-def message_of(error: BaseException) -> str:
-    """Return what a client may read of an error: those of hwdag in full, no detail of any other."""
-    return str(error) if isinstance(error, HWDAGError) else "the server failed; its log says why"

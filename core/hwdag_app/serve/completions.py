@@ -15,8 +15,9 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Reader
 from hwdag.search.follow_ups import turns_of
 from hwdag.types import Answer
-from hwdag_app.serve.asking import Asked, Questions, message_of, unless_gone
-from hwdag_app.serve.guard import Events, frame, json_body
+from hwdag_app.serve.asking import Asked, Questions, unless_gone
+from hwdag_app.serve.guard import Events, error_of, frame, json_body
+from hwdag_app.serve.refusals import refusal
 
 REFUSED = ("tools", "functions", "response_format", "logprobs", "stop")
 """Options that would change what an answer is. Others that the server does not know are ignored."""
@@ -106,7 +107,7 @@ class Completions:
                         if with_usage:
                             yield frame(head | {"choices": [], "usage": _usage(event, system)})
         except Exception as error:
-            yield frame({"error": {"message": message_of(error), "type": "server_error"}})
+            yield frame({"error": error_of(*refusal(error))})
             return
         yield "data: [DONE]\n\n"
 

@@ -164,9 +164,13 @@ async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
 
 def failure(status: int, message: str) -> JSONResponse:
     """Return an error as OpenAI's clients read it."""
+    return JSONResponse({"error": error_of(status, message)}, status)
+
+
+def error_of(status: int, message: str) -> dict[str, Any]:
+    """Return the fields of an error, as OpenAI's clients read them."""
     kind = "invalid_request_error" if status < 500 else "server_error"
-    error = {"message": message, "type": kind, "param": None, "code": str(status)}
-    return JSONResponse({"error": error}, status)
+    return {"message": message, "type": kind, "param": None, "code": str(status)}
 
 
 class Events(StreamingResponse):
