@@ -127,7 +127,7 @@ def evidence(lm: HuggingFaceLM, document: dict, text: str, question: str, budget
 
 
 def without_gold(document: dict, question: dict) -> str:
-    """The text of a document without the paragraphs that hold the answer."""
+    """Return the text of a document without the paragraphs that hold the answer."""
     named = {one["id"]: one["text"] for one in document.get("paragraphs", ())}
     text = document["text"]
     for one in question["evidence"]:
@@ -172,13 +172,13 @@ def main() -> None:
 
 
 def rows_of(path: Path) -> list[dict]:
-    """The finished questions."""
+    """Return the finished questions."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
 def table(rows: list[dict]) -> str:
-    """A line per wording: questions, F1, of each set, bare Yes and No, less the default; then the rest."""
+    """Yield a line per wording: questions, F1 of each set, bare Yes and No, less the default; then the rest."""
     lines = [f"{len(rows)} questions"]
     for name in VARIANTS:
         these = [row for row in rows if name in row["rows"]]

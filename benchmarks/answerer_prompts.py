@@ -64,7 +64,7 @@ REFUSAL = re.compile(r"\b(not|no|none|n't|cannot|unknown)\b", re.IGNORECASE)
 
 
 def evidence(document: dict, text: str, question: str, budget: int) -> Retrieval:
-    """The sentences that a search over a text finds."""
+    """Return the sentences that a search over a text finds."""
     title = document.get("title", "")
     read = Document(document["id"], text, title=title)
     index = HWDAGIndex.from_documents([read], method="evidence")
@@ -72,7 +72,7 @@ def evidence(document: dict, text: str, question: str, budget: int) -> Retrieval
 
 
 def asked(writer: OpenAIWriter, retrieval: Retrieval, names: list[str]) -> dict[str, dict]:
-    """The reply to each wording, and the sentences that it names."""
+    """Return the reply to each wording, and the sentences that it names."""
     rows = {}
     for name in names:
         prompt, units = numbered(retrieval.question, retrieval, VARIANTS[name])
@@ -85,7 +85,7 @@ def asked(writer: OpenAIWriter, retrieval: Retrieval, names: list[str]) -> dict[
 
 
 def places_of(document: dict, question: dict) -> list[tuple[int, int]]:
-    """The characters of the paragraphs that hold the answer."""
+    """Return the characters of the paragraphs that hold the answer."""
     named = {one["id"]: one["text"] for one in document.get("paragraphs", ())}
     texts = [named.get(one, one) for one in question["evidence"]]
     starts = [(document["text"].find(text), len(text)) for text in texts]
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def measured(row: dict, name: str) -> dict[str, float]:
-    """The measures of one reply."""
+    """Return the measures of one reply."""
     said, gold = row["rows"][name], row["gold"]
     text = re.sub(r"\s*\[\d+\]", "", said["text"])
     shown = f" {' '.join(words(text))} "
@@ -145,7 +145,7 @@ def measured(row: dict, name: str) -> dict[str, float]:
 
 
 def table(rows: list[dict]) -> str:
-    """A line per wording: the means of its measures, and the interval of F1."""
+    """Return a line per wording: the means of its measures, and the interval of F1."""
     lines = [f"{len(rows)} questions"]
     for name in VARIANTS:
         these = [measured(row, name) for row in rows if name in row["rows"]]

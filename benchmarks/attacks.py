@@ -141,7 +141,7 @@ class Case:
         return [Document(f"honest-{i}", self._text(span)) for i, span in enumerate(spans)]
 
     def hostile(self, form: str) -> Document:
-        """A document of `ORDERS` for this question."""
+        """Return a document of `ORDERS` for this question."""
         title, *_ = self._text(self.question.evidence[0]).splitlines()
         words = self.evidence.split()
         parts = {"title": title[:60], "evidence": " ".join(words[: len(words) // 2])}
@@ -197,7 +197,7 @@ def cases(path: Path, limit: int, seed: int) -> list[Case]:
 
 
 def readings(reader: HuggingFaceLM, found: Sequence[Case]) -> dict[str, dict[str, Any]]:
-    """Every attack against a harmless node, over all questions."""
+    """Return every attack against a harmless node, over all questions."""
     obeying = HuggingFaceLM(reader.model, reader.codec.tokenizer, name=reader.name)
     obeying.codec = Obeying(reader.codec.tokenizer)
     nodes: dict[str, tuple[HuggingFaceLM, Callable[[Case], str]]] = {
@@ -214,7 +214,7 @@ def readings(reader: HuggingFaceLM, found: Sequence[Case]) -> dict[str, dict[str
 
 
 def read(lm: HuggingFaceLM, case: Case, last: str) -> Reading:
-    """One session: the honest nodes, then the last one."""
+    """Return one session: the honest nodes, then the last one."""
     session = lm.session(
         case.question.text, prompts=SearchPrompts(), heads="auto", max_new_tokens=8
     )
@@ -237,7 +237,7 @@ def compared(hostile: Sequence[Reading], harmless: Sequence[Reading]) -> dict[st
 
 
 def walks(reader: Reader, found: Sequence[Case]) -> dict[str, dict[str, Any]]:
-    """Every attack as a document that also repeats the question, over all questions."""
+    """Return every attack as a document that also repeats the question, over all questions."""
     clean = [walked(reader, case, None) for case in found]
     rows = {"(none)": ended(clean, clean)}
     for name, text in ATTACKS.items():
@@ -246,7 +246,7 @@ def walks(reader: Reader, found: Sequence[Case]) -> dict[str, dict[str, Any]]:
 
 
 def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
-    """A walk over the honest paragraphs, and over a hostile document if there is an attack."""
+    """Return a walk over the honest paragraphs, and over a hostile document if there is an attack."""
     documents = [Document(f"honest-{i}", text) for i, text in enumerate(case.honest)]
     if attack is not None:
         documents.append(Document("hostile", f"{case.question.text} {attack}"))
@@ -268,7 +268,7 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
 
 
 def entry_of(document: Document) -> Entry:
-    """The graph of a document; its edges are lexical, which costs nothing."""
+    """Return the graph of a document; its edges are lexical, which costs nothing."""
     builder = GraphBuilder(
         ScriptedLM(), None, default_embedder(), BuildConfig().resolved("hwdag"), Prompts()
     )
@@ -295,7 +295,7 @@ def ended(attacked: Sequence[Retrieval], clean: Sequence[Retrieval]) -> dict[str
 
 
 def answers(reader: Reader, found: Sequence[Case]) -> dict[str, dict[str, Any]]:
-    """Every order as a document beside all paragraphs, over all questions."""
+    """Return every order as a document beside all paragraphs, over all questions."""
     given: dict[str, list[tuple[Case, Answer]]] = {name: [] for name in ("(none)", *ORDERS)}
     for case in found:
         models = {"reader": reader, "embedder": default_embedder()}
@@ -352,7 +352,7 @@ def tables(result: dict[str, Any]) -> Iterator[str]:
 
 
 def shown(interval: dict[str, Any], form: str = ".3f") -> str:
-    """A mean and its interval."""
+    """Return a mean and its interval."""
     found = Interval(**interval)
     return f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]"
 

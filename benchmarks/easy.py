@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def measured(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Tally]:
-    """Both algorithms over some texts."""
+    """Return both algorithms over some texts."""
     names = "offsets", "offsets, text", "Algorithm 1"
     tallies = {name: Tally(tokenizer.clean) for name in names}
     for text in (block for whole in texts for block in blocks(whole)):
@@ -108,7 +108,7 @@ def measured(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Tally]:
 
 
 def blocks(text: str) -> Iterator[str]:
-    """A text in parts that end with sentences."""
+    """Yield a text in parts that end with sentences."""
     start = 0
     spans = sentences(text)
     for span, after in pairwise([*spans, Span(len(text), len(text))]):
@@ -161,7 +161,7 @@ def transformers_tokenizers() -> Iterator[Tokenizer]:
 
 
 def of_transformers(name: str, tokenizer: Any, clean: Callable[[str], str]) -> Tokenizer:
-    """One with offsets."""
+    """Return one with offsets."""
 
     def called(text: str) -> Any:
         return tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
@@ -190,7 +190,7 @@ def tiktoken_tokenizers(folder: Path | None) -> Iterator[Tokenizer]:
 
 
 def of_tiktoken(name: str, encoding: Any) -> Tokenizer:
-    """One without offsets of its own: they follow from the bytes of the tokens."""
+    """Return one without offsets of its own: they follow from the bytes of the tokens."""
 
     def encode(text: str) -> list[int]:
         return list(encoding.encode_ordinary(text))

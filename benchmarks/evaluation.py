@@ -70,7 +70,7 @@ class Run:
     options: tuple[str, ...]
 
     def arguments(self, folder: Path, extra: Sequence[str]) -> list[str]:
-        """The command line after `hwdag`."""
+        """Return the command line after `hwdag`."""
         data = folder / "pools.jsonl" if self.data == "pools" else DATA / f"dev/{self.data}.jsonl"
         plan = ["--systems", self.systems, "--budgets", self.budgets, "--limit", self.limit]
         return ["eval", str(data), *plan, *self.options, "-o", str(folder / self.name), *extra]
@@ -140,7 +140,7 @@ def make_pools(path: Path) -> None:
 
 
 def table(folder: Path, runs: Sequence[Run]) -> Iterator[str]:
-    """A row per system over the questions of all sets, and the first row minus each, paired."""
+    """Yield a row per system over the questions of all sets, and the first row minus each, paired."""
     scores: dict[str, dict[tuple[str, str], Mapping[str, float]]] = {}
     groups: dict[tuple[str, str], str] = {}
     for run in runs:

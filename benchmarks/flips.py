@@ -67,7 +67,7 @@ def flipped(
 
 
 def chosen(files: list[Path], rng: random.Random) -> Flip:
-    """A bit in one of these files."""
+    """Return a bit in one of these files."""
     # why at random: one file holds most of the bytes
     file = rng.choice(files) if rng.random() < 0.5 else files[0]
     content = np.frombuffer(file.read_bytes(), np.uint8)

@@ -141,7 +141,7 @@ class Rows:
         self._done = {row["id"] for row in rows_of(path)}
 
     def lacks(self, case: Case) -> bool:
-        """Whether a budget of a case was not asked yet."""
+        """Return whether a budget of a case was not asked yet."""
         return any(f"{case.id}:{budget}" not in self._done for budget in case.budgets)
 
     def write(self, index: HWDAGIndex, case: Case) -> None:
@@ -176,7 +176,7 @@ def write_pool(split: str, rows: Rows, limit: int, size: int) -> None:
 
 
 def rows_of(path: Path) -> list[dict]:
-    """The finished rows of a file; a line that a killed run left half written ends them."""
+    """Return the finished rows of a file; a line that a killed run left half written ends them."""
     rows: list[dict] = []
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         try:
@@ -200,19 +200,19 @@ def remember(embedder: Embedder) -> None:
 
 
 def in_turn(streams: Sequence[Iterator[Case]]) -> Iterator[Case]:
-    """The first of each, then the second of each, and so on."""
+    """Yield the first of each, then the second of each, and so on."""
     yield from (one for turn in zip_longest(*streams) for one in turn if one is not None)
 
 
 def shuffled(split: str, name: str, seed: int) -> list[Record]:
-    """The records of a set, in an order that the seed tells."""
+    """Return the records of a set, in an order that the seed tells."""
     records = list(read_records(DATA / split / f"{name}.jsonl"))
     random.Random(seed).shuffle(records)
     return records
 
 
 def cases(split: str, name: str, limit: int, skip: int, short: bool) -> Iterator[Case]:
-    """The questions of a set, each over a collection of its own."""
+    """Yield the questions of a set, each over a collection of its own."""
     records = shuffled(split, name, 7)
     records = records[skip % max(1, len(records) - 20) :]
     count = 0
@@ -238,7 +238,7 @@ def case_of(
     chance: random.Random,
     short: bool,
 ) -> Case:
-    """A question over some documents, with or without its gold paragraphs."""
+    """Return a question over some documents, with or without its gold paragraphs."""
     variant = chance.choices(list(VARIANTS), list(VARIANTS.values()))[0]
     if question.type == "unanswerable":
         variant = "unanswerable"
@@ -295,7 +295,7 @@ def pool_cases(
 
 
 def documents_of(record: Record, keep: set[int] | None) -> Iterator[Document]:
-    """A record as documents, with these paragraphs alone; None for all."""
+    """Yield a record as documents, with these paragraphs alone; None for all."""
     kept = [p for i, p in enumerate(record.paragraphs) if keep is None or i in keep]
     texts = [record.text[p.span.start : p.span.end] for p in kept]
     if record.dataset in TITLED:
@@ -346,14 +346,14 @@ def answered(index: HWDAGIndex, case: Case, budget: int | None) -> dict:
 
 
 def holds(row: dict) -> bool:
-    """Whether the evidence holds an answer."""
+    """Return whether the evidence holds an answer."""
     touched = bool(row["touched"]) and all(row["touched"])
     says = row["answers"][0].lower() in ("yes", "no")  # words that any text may have
     return row["variant"] == "gold" and (touched or (row["held"] and not says))
 
 
 def is_right(row: dict) -> bool:
-    """Whether the answer is right."""
+    """Return whether the answer is right."""
     said = f" {' '.join(words(row['text']))} "
     named = any(f" {' '.join(words(one))} " in said for one in row["answers"])
     return row["variant"] == "gold" and (row["f1"] >= RIGHT or named)
@@ -424,7 +424,7 @@ def fitted(
 
 
 def report(rows: list[dict], *, is_default: bool) -> str:
-    """The tables of the dev rows, by what the package says of them; p_yes is used of the default reader."""
+    """Return the tables of the dev rows by fields of the package; p_yes is used of the default reader."""
     fitted = json.loads(COEFFICIENTS.read_text("utf-8"))
 
     def said(name: str, signals: dict[str, float]) -> float:
@@ -475,7 +475,7 @@ def bracket(labels: np.ndarray, said: np.ndarray, low: float) -> str:
 
 
 def refusals(name: str, mask: np.ndarray, refused: np.ndarray) -> str:
-    """The share of some rows that is refused."""
+    """Return the share of some rows that is refused."""
     return f"| {name} | {mask.sum()} | {refused[mask].mean():.2f} |"
 
 
@@ -498,7 +498,7 @@ def calibration_error(labels: np.ndarray, said: np.ndarray) -> float:
 
 
 def coverage(labels: np.ndarray, said: np.ndarray) -> float:
-    """The largest share of the surest rows of which `PRECISION` are as said."""
+    """Return the largest share of the surest rows of which `PRECISION` are as said."""
     order = np.argsort(-said)
     precision = np.cumsum(labels[order]) / np.arange(1, len(order) + 1)
     return float((np.flatnonzero(precision >= PRECISION) + 1).max(initial=0) / len(order))

@@ -40,7 +40,7 @@ def planted(chunks: int, dimension: int, themes: int, questions: int) -> tuple[V
 
 
 def measure(chunks: int, options: argparse.Namespace) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     sums, texts = planted(chunks, options.dimension, options.themes, options.questions)
     began = time.process_time()
     affinity = Affinity.of(sums, texts)

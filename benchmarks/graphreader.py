@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def parsed() -> argparse.Namespace:
-    """The options of the command line."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="+", type=Path, help="JSONL of `hwdag convert`, or folders")
     parser.add_argument("--limit", type=int, default=5, help="questions per data set")
@@ -85,7 +85,7 @@ def parsed() -> argparse.Namespace:
 
 
 def writer_of(options: argparse.Namespace) -> Writer | None:
-    """The server, if one was named."""
+    """Return the server, if one was named."""
     if options.writer is None:
         return None
     from hwdag.lm.openai_compatible import OpenAIWriter

@@ -133,7 +133,7 @@ def _key(item: Example | Record) -> str:
 
 
 def _shorter(example: Example, count: int, words: int) -> Example:
-    """All gold passages and some others, in their order, and only the first words of each."""
+    """Return all gold passages and some others, in their order, and only the first words of each."""
     # why drawn: were they the first ones, gold would stand behind them, and the last passage win
     order = sorted(
         example.negatives, key=lambda i: blake2b(f"{i} {example.question}".encode()).digest()
@@ -146,7 +146,7 @@ def _shorter(example: Example, count: int, words: int) -> Example:
 
 
 def detected(lm: HuggingFaceLM, example: Example) -> Line:
-    """The criteria of every head, for both orders; the null question subtracted as the releases do, or not at all."""
+    """Return each head's criteria, for both orders, with and without subtracting the null question."""
     line: Line = {}
     for order in ORDERS:
         subtract = None if order == "last" else False
@@ -161,7 +161,7 @@ def detected(lm: HuggingFaceLM, example: Example) -> Line:
 
 
 def lists_of(lines: Sequence[Line], every: HeadList) -> dict[str, HeadList]:
-    """The best heads by every criterion and order."""
+    """Return the best heads by every criterion and order."""
     found: dict[str, HeadList] = {}
     for name in (f"{criterion}/{order}" for criterion in CRITERIA for order in ORDERS):
         means = np.mean([line[name] for line in lines], axis=0)

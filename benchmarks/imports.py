@@ -66,7 +66,7 @@ def clocked(before: str, what: str) -> list[float]:
 
 
 def shown(what: str) -> str:
-    """The statement, short."""
+    """Return the statement, short."""
     return "import langchain_core (parts)" if what == LANGCHAIN else what
 
 

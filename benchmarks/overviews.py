@@ -98,7 +98,7 @@ def read(name: str) -> list[tuple[str, str]]:
 
 
 def of_data_sets(split: str) -> list[str]:
-    """Some questions of every data set, the same each time."""
+    """Return some questions of every data set, the same each time."""
     draw, found = random.Random(0), list[str]()
     for file in sorted((DATA / split).glob("*.jsonl")):
         lines = file.read_text("utf-8").splitlines()

@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def documents(folder: Path) -> Iterator[Document]:
-    """The files of a folder. Raises `RuntimeError` for one that cannot be read."""
+    """Yield the files of a folder. Raises `RuntimeError` for one that cannot be read."""
     for document in read_documents([folder / "files"]):
         if not isinstance(document, Document):
             raise RuntimeError(f"{document.path}: {document.reason}")
@@ -89,7 +89,7 @@ def documents(folder: Path) -> Iterator[Document]:
 
 
 def markdown_documents(folder: Path) -> Iterator[Document]:
-    """The Markdown files of a folder as they are, and the CSV files as tables of Markdown."""
+    """Yield the Markdown files of a folder as they are, and the CSV files as tables of Markdown."""
     for path in sorted((folder / "files").iterdir()):
         text = path.read_text("utf-8-sig") if path.suffix in MARKDOWN else ""
         if path.suffix == ".csv":
@@ -103,7 +103,7 @@ def markdown_documents(folder: Path) -> Iterator[Document]:
 
 
 def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
-    """The answer to a question, and how good it is."""
+    """Return the answer to a question, and how good it is."""
     history = [(asked, said) for asked, said in question.get("history", ())]
     answer = index.answer(question["question"], config=config, history=history)
     shown = [step.node for step in answer.retrieval.steps]
@@ -123,25 +123,25 @@ def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
 
 
 def places_of(question: dict) -> list[tuple[str, str]]:
-    """Each evidence of a question, behind the name of its file; a list has several."""
+    """Return each evidence of a question, behind the name of its file; a list has several."""
     some, files = question["evidence"], question["file"]
     some = some if isinstance(some, list) else [some]
     return list(zip(files if isinstance(files, list) else [files] * len(some), some, strict=True))
 
 
 def holds(node: Node, file: str, evidence: str) -> bool:
-    """Whether a node is of this file and has all words of the evidence."""
+    """Return whether a node is of this file and has all words of the evidence."""
     return Path(node.document_id).name == file and set(words(evidence)) <= set(words(node.text))
 
 
 def rows_of(path: Path) -> list[dict]:
-    """The rows of a file."""
+    """Return the rows of a file."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
 def table(rows: list[dict]) -> str:
-    """A line for each kind of question, and one for all that have an answer."""
+    """Return a line for each kind of question, and one for all that have an answer."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows if "f1" in row))
     lines = ["| kind | n | " + " | ".join(MEASURES) + " |", "|---" * (2 + len(MEASURES)) + "|"]
     for kind in (*kinds, "all answerable", NEAR_MISS, UNANSWERABLE):
@@ -155,7 +155,7 @@ def table(rows: list[dict]) -> str:
 
 
 def difference(rows: list[dict], others: list[dict]) -> str:
-    """The F1 of rows minus that of others, over the questions of both that have an answer."""
+    """Return the F1 of rows minus that of others, over the questions of both that have an answer."""
     before = {row["id"]: row["f1"] for row in others if "f1" in row}
     paired = [row["f1"] - before[row["id"]] for row in rows if row["id"] in before]
     return f"F1 minus the other: {bootstrap(paired)}, {len(paired)} questions"

@@ -85,7 +85,7 @@ def places_of(row: dict, read: Mapping[str, Document]) -> Iterator[tuple[str, Sp
 
 
 def place_of(text: str, said: str) -> Span | None:
-    """The shortest run of sentences that has all words of a text, the first of several."""
+    """Return the shortest run of sentences that has all words of a text, the first of several."""
     wanted = Counter(words(said))
     parts = sentences(text)
     held = [Counter(words(text[part.start : part.end])) for part in parts]
@@ -97,7 +97,7 @@ def place_of(text: str, said: str) -> Span | None:
 
 
 def shown(steps: Sequence[Step]) -> Read:
-    """The slices of documents that steps show."""
+    """Return the slices of documents that steps show."""
     found: dict[str, list[Span]] = {}
     for step in steps:
         found.setdefault(step.node.document_id, []).extend(step.node.sources)
@@ -107,7 +107,7 @@ def shown(steps: Sequence[Step]) -> Read:
 def covers(
     places: Sequence[tuple[str, Span]], read: Read, documents: Mapping[str, Document]
 ) -> bool:
-    """Whether every place was read, but for blanks."""
+    """Return whether every place was read, but for blanks."""
     return all(
         not without(documents[key].text, [place], joined(documents[key].text, read.get(key, ())))
         for key, place in places
@@ -134,7 +134,7 @@ class Chunks:
         self._costs = index.reader.count_tokens(self._texts)
 
     def read(self, question: str, budget: int) -> Read:
-        """The most similar chunks that fit into the budget."""
+        """Return the most similar chunks that fit into the budget."""
         vector = np.asarray(self._index.embedder.embed_query(question))
         scores = self._vectors @ vector / np.linalg.norm(self._vectors, axis=1)
         found: dict[str, list[Span]] = {}

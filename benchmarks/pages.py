@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def measured(nodes: int) -> list[str]:
-    """The cells of a row."""
+    """Return the cells of a row."""
     with TemporaryDirectory() as folder, sync_playwright() as play:
         file = Path(folder) / "page.html"
         file.write_text(page("The graph", world(nodes)), "utf-8")
@@ -132,7 +132,7 @@ def world(nodes: int) -> dict[str, Any]:
 
 
 def document(rng: np.random.Generator, name: str, nodes: int) -> tuple[str, HWDAG]:
-    """A text and its graph of so many nodes."""
+    """Return a text and its graph of so many nodes."""
     sizes = [int(nodes * 0.8)]
     while sizes[-1] > EDGES:
         sizes.append(sizes[-1] // 5)

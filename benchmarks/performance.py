@@ -119,7 +119,7 @@ def main() -> None:
 def figures(
     readers: dict[str, HuggingFaceLM], plan: Plan, parts: Sequence[str] = PARTS
 ) -> Iterator[Row]:
-    """The figures of some parts, each as soon as it is there."""
+    """Yield the figures of some parts, each as soon as it is there."""
     full, half = readers["float32"], readers["bfloat16"]
     data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
     if "peers" in parts:
@@ -142,7 +142,7 @@ def figures(
 
 
 def circumstances(lm: HuggingFaceLM) -> dict[str, Any]:
-    """The command, the model, the machine and the day."""
+    """Return the command, the model, the machine and the day."""
     on_cpu = lm.model.device.type == "cpu"
     device = _processor() if on_cpu else torch.cuda.get_device_name(lm.model.device)
     return {
@@ -180,12 +180,12 @@ def taking_turns(*ways: Callable[[], object], rounds: int) -> list[list[float]]:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """The median over the rounds."""
+    """Return the median over the rounds."""
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
 def tokens_of(lm: HuggingFaceLM, count: int) -> list[int]:
-    """The first tokens of a text, as often as it takes."""
+    """Return the first tokens of a text, as often as it takes."""
     ids = lm.codec.encode(TEXT)
     return (ids * (count // len(ids) + 1))[:count]
 
@@ -263,7 +263,7 @@ def compared_texts(file: Path, words: int) -> tuple[list[str], list[str]]:
 
 
 def precision_of_forwards(full: HuggingFaceLM, half: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
-    """A prefill, and a step of 20 tokens on top of it, in bfloat16 and in float32."""
+    """Yield a prefill, and a step of 20 tokens on top of it, in bfloat16 and in float32."""
     ids = tokens_of(full, plan.tokens)
 
     def prefill(lm: HuggingFaceLM) -> torch.Tensor:
@@ -293,7 +293,7 @@ def precision_of_forwards(full: HuggingFaceLM, half: HuggingFaceLM, plan: Plan) 
 
 
 def capturing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
-    """A forward that captures attention against one that does not."""
+    """Yield a forward that captures attention against one that does not."""
     ids = tokens_of(lm, plan.tokens)
     middle = plan.tokens // 2
     keys = [(i, i + middle // 8) for i in range(0, middle, middle // 8)]
@@ -502,14 +502,14 @@ def sharing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
 
 
 def nodes_of(answer: Answer) -> list[str]:
-    """The nodes that were read, in order."""
+    """Return the nodes that were read, in order."""
     return [step.node.id for step in answer.retrieval.steps]
 
 
 def precision_of_indexes(
     full: HuggingFaceLM, half: HuggingFaceLM, file: Path, limit: int
 ) -> Iterator[Row]:
-    """The same documents built, with edges from attention, and searched in both precisions."""
+    """Yield the same documents built, with edges from attention, and searched in both precisions."""
     # why such patience: where p_yes is read and stops nothing, both walk to the budget
     walk = {"confidence": 0.5, "patience": 1000, "token_budget": 512}
     config = SearchConfig(**walk)
@@ -567,7 +567,7 @@ def precision_of_indexes(
 
 
 def _first_row(edges: Any) -> int:
-    """The first node that has edges; leaves come before it and have none."""
+    """Return the first node that has edges; leaves come before it and have none."""
     counts = np.diff(edges.indptr)
     return int(np.argmax(counts > 0)) if counts.any() else edges.shape[0]
 

@@ -28,7 +28,7 @@ COVERS = 0.1
 
 
 def stories(split: str, name: str, count: int, words: int) -> list[Document]:
-    """The first `words` words of `count` documents, whole paragraphs."""
+    """Return the first `words` words of `count` documents, whole paragraphs."""
     lines = (DATA / split / f"{name}.jsonl").read_text("utf-8").splitlines()
     found = [json.loads(line) for line in lines]
     random.Random(3).shuffle(found)
@@ -139,13 +139,13 @@ def of_graphs(folder: Path) -> str:
 
 
 def rows_of(path: Path) -> list[dict]:
-    """The finished documents."""
+    """Return the finished documents."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
 def table(rows: list[dict]) -> str:
-    """A line per set."""
+    """Return a line per set."""
     lines = [
         "| set | texts | written points refused | points kept | tokens below per token | paragraphs covered |"
     ]

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def asked(limit: int) -> Iterator[tuple[Record, Question]]:
-    """The first questions of each set, the sets mixed by chance."""
+    """Yield the first questions of each set, the sets mixed by chance."""
     chosen = []
     for name in SETS:
         pairs = [(r, q) for r in records_of([DATA / f"{name}.jsonl"]) for q in r.questions]
@@ -69,7 +69,7 @@ def asked(limit: int) -> Iterator[tuple[Record, Question]]:
 
 
 def found(record: Record, question: Question) -> dict:
-    """The evidence of a question, as texts in the order in which they are read."""
+    """Return the evidence of a question, as texts in the order in which they are read."""
     index = HWDAGIndex.from_documents(record.documents, method="evidence")
     retrieval = index.search(question.text, config=SearchConfig(token_budget=BUDGET))
     texts = [text for _, text in by_section([step.node for step in retrieval.steps])]
@@ -94,7 +94,7 @@ def answer_all(name: str, model: str, dtype: str, evidence: list[dict], path: Pa
 
 
 def answered(reader: Reader, row: dict) -> dict:
-    """The answer to a question, with p_yes before it and the processor time of both."""
+    """Return the answer to a question, with p_yes before it and the processor time of both."""
     began = time.process_time()
     session = reader.session(
         row["question"], prompts=reader.card.prompts, heads="auto", max_new_tokens=ANSWER_TOKENS
@@ -122,13 +122,13 @@ def append(path: Path, row: dict) -> None:
 
 
 def rows_of(path: Path) -> list[dict]:
-    """The finished rows of a file."""
+    """Return the finished rows of a file."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
 def table(folder: Path) -> str:
-    """A line per reader and set: F1 with its interval, and paired with the default reader."""
+    """Return a line per reader and set: F1 with its interval, and paired with the default reader."""
     readers = {p.stem: {r["id"]: r for r in rows_of(p)} for p in sorted(folder.glob("*.jsonl"))}
     readers.pop("evidence")
     base = readers.get(DEFAULT, {})

@@ -260,7 +260,7 @@ class Random:
         return np.concatenate([self.embed_query(text)[None] for text in texts])
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector, (dimension,)."""
+        """Return a unit vector, (dimension,)."""
         seed = int.from_bytes(text.encode()[-8:], "little")
         return random_vectors(np.random.default_rng(seed), 1)[0]
 
@@ -273,7 +273,7 @@ def synthetic(count: int) -> Iterator[tuple[Document, HWDAG, Vectors]]:
 
 
 def made(name: str, rng: np.random.Generator) -> tuple[Document, HWDAG, Vectors]:
-    """One document: leaves, points over windows of 70 leaves, tops over all points."""
+    """Return one document: leaves, points over windows of 70 leaves, tops over all points."""
     nodes: list[Node] = []
     parts, at = [], 0
     for i in range(LEAVES):

@@ -127,7 +127,7 @@ def measured(
 
 
 def sentences(document: Document, reader: Reader) -> list[Node]:
-    """The leaves of a document."""
+    """Return the leaves of a document."""
     spans = leaves(document.text, count_tokens=reader.count_tokens, limit=LEAF_TOKENS)
     texts = [document.text[span.start : span.end] for span in spans]
     tokens, found = reader.count_tokens(texts), headings(document.text, spans, document.title)
@@ -142,7 +142,7 @@ def sentences(document: Document, reader: Reader) -> list[Node]:
 def corpus_of(
     documents: Sequence[Document], nodes: Sequence[Sequence[Node]], embedder: Embedder
 ) -> Corpus:
-    """The leaves of some documents, to be walked over."""
+    """Return the leaves of some documents, to be walked over."""
     empty = Corpus(lambda addresses: [nodes[number - 1][at] for number, at in addresses])
     return empty.extended(
         Block.of(
@@ -176,7 +176,7 @@ def table(done: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def together(done: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """All files as one, where there are several with the same variants."""
+    """Return all files as one, where there are several with the same variants."""
     variants = {tuple(measured["scores"]) for measured in done.values()}
     if len(done) < 2 or len(variants) > 1:
         return {}

@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def opened(path: Path | None) -> HWDAGIndex:
-    """The index in the file, or a new one in memory."""
+    """Return the index in the file, or a new one in memory."""
     models: dict[str, Any] = {
         "reader": ScriptedLM(writes=True),
         "embedder": HashingEmbedder(64),
@@ -118,7 +118,7 @@ def opened(path: Path | None) -> HWDAGIndex:
 
 
 def document(name: str, version: int) -> Document:
-    """A version of a document; always the same."""
+    """Return a version of a document; always the same."""
     rng = random.Random(f"{name} {version}")
     sentences = (
         f"The {' '.join(rng.choices(WORDS, k=rng.randint(4, 10)))} of {name}."
@@ -174,7 +174,7 @@ def soak(
 
 
 def has_ended(group: int) -> bool:
-    """Whether the power has failed for the group of this process."""
+    """Return whether the power has failed for the group of this process."""
     return os.waitpid(group, os.WNOHANG) != (0, 0)
 
 
@@ -361,7 +361,7 @@ def check(path: Path, changes: list[Change], *, alone: bool = True) -> list[str]
 
 
 def is_possible(found: Document | None, name: str, changes: list[Change]) -> bool:
-    """Whether a document is the work of a change that no other one came after."""
+    """Return whether a document is the work of a change that no other one came after."""
     if found is not None and found != document(name, found.metadata["version"]):
         return False
     version = None if found is None else found.metadata["version"]

@@ -83,7 +83,7 @@ def reading(together: int) -> Iterator[None]:
 
 @contextmanager
 def counted(reader: Reader) -> Iterator[list[int]]:
-    """The number of forwards, in a list of one."""
+    """Yield the number of forwards, in a list of one."""
     count = [0]
 
     def add(*_: object) -> None:
@@ -97,7 +97,7 @@ def counted(reader: Reader) -> Iterator[list[int]]:
 
 
 def together_at_once(reader: Reader, question: str, walk: Retrieval) -> tuple[float, float, float]:
-    """One forward over everything that a walk read."""
+    """Return one forward over everything that a walk read."""
     began = time.process_time()
     alone = reader.session(question, prompts=reader.card.prompts, heads="auto", max_new_tokens=64)
     alone.read(with_headings([step.node for step in walk.context]))

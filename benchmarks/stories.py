@@ -93,7 +93,7 @@ def stories(split: str, count: int) -> list[Record]:
 
 
 def built(reader: HuggingFaceLM, records: list[Record], file: Path) -> HWDAGIndex:
-    """The index of the stories."""
+    """Return the index of the stories."""
     options: dict[str, Any] = {"reader": reader, "config": BuildConfig("hwdag")}
     index = HWDAGIndex.load(file, **options) if file.exists() else HWDAGIndex(path=file, **options)
     print(
@@ -127,7 +127,7 @@ def answer_all(
 
 @contextmanager
 def points_kept(keeps: bool) -> Iterator[None]:
-    """Whether written points stay in the context of a walk of "hwdag"."""
+    """Yield whether written points stay in the context of a walk of "hwdag"."""
     rules = config_module.RULES
     changed = {"hwdag": replace(rules["hwdag"], keeps_points=keeps)}
     config_module.RULES = {**rules, **changed}
@@ -138,13 +138,13 @@ def points_kept(keeps: bool) -> Iterator[None]:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """The finished answers."""
+    """Return the finished answers."""
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """A line per way: F1, TFLOPs, and the difference of F1 from `evidence`."""
+    """Return a line per way: F1, TFLOPs, and the difference of F1 from `evidence`."""
     lines = [f"{len(rows)} questions"]
     for name in WAYS:
         scores = [row[name]["f1"] for row in rows]

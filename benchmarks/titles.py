@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def asked(papers: list[dict], config: SearchConfig) -> Iterator[tuple[float, float]]:
-    """The shares of the gold paragraphs of each question that are touched, and covered by half."""
+    """Yield the shares of the gold paragraphs of each question that are touched, and covered by half."""
     documents = [Document(one["id"], one["text"], one["title"]) for one in papers]
     index = HWDAGIndex.from_documents(documents, method="evidence")
     for paper in papers:

@@ -69,7 +69,7 @@ class Row:
     answer_tflops: list[float] = field(default_factory=list)
 
     def line(self) -> str:
-        """The means; requests per second from the time of all answers."""
+        """Return the means; requests per second from the time of all answers."""
         rate = len(self.answer) / sum(self.answer) if self.answer else float("nan")
         return (
             f"{np.mean(self.ratios):6.2f} {_interval(self.touched):>22} {_mean(self.f1):6.3f} "
@@ -139,7 +139,7 @@ def _answer(
 
 
 def _read(reader: Reader, found: Retrieval, config: SearchConfig, length: int) -> tuple[str, float]:
-    """The answer from what was retrieved, and its TFLOPs."""
+    """Return the answer from what was retrieved, and its TFLOPs."""
     session = reader.session(
         found.question,
         prompts=SearchPrompts(),

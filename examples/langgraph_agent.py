@@ -81,7 +81,7 @@ class Planner(BaseChatModel):
 
 
 def agent(tool: BaseTool, chat_model: BaseChatModel) -> Any:
-    """A graph of two nodes: the model thinks, the tool is called, until no call is wanted."""
+    """Return a graph of two nodes: the model thinks, the tool is called, until no call is wanted."""
     model = chat_model.bind_tools([tool])
 
     def think(state: MessagesState) -> dict[str, list[BaseMessage]]:

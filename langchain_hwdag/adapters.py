@@ -56,7 +56,7 @@ class RunnableWriter:
         return _qualified_name(self._model)
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
-        """One reply per prompt; the model itself limits their length."""
+        """Return one reply per prompt; the model itself limits their length."""
         return [reply for _, reply in sorted(self.replies(prompts, max_new_tokens=max_new_tokens))]
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:

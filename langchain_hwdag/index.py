@@ -327,7 +327,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         return answering(ask)
 
     def as_llm(self, *, max_new_tokens: int = REPLY_TOKENS) -> HWDAGLLM:
-        """The reader's weights as a LangChain LLM. Raises `ValidationError` if it only reads."""
+        """Return the reader's weights as a LangChain LLM. Raises `ValidationError` if it only reads."""
         reader: Any = self.index.reader  # which may write too
         return HWDAGLLM(writer=reader, max_new_tokens=max_new_tokens)
 

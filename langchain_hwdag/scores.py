@@ -44,7 +44,7 @@ def diverse(
 
 
 def _embedded(embedder: Embedder, documents: list[Document]) -> Vectors:
-    """The documents as they were embedded, behind their headings, (documents, dimension)."""
+    """Return the documents as they were embedded, behind their headings, (documents, dimension)."""
     parts = [
         parts_of(str(document.metadata.get("heading") or ""), document.page_content)
         for document in documents

@@ -128,7 +128,7 @@ class Server(ThreadingHTTPServer):
 
 @contextmanager
 def serving(*behaviours: Behaviour) -> Iterator[Server]:
-    """A server with these behaviours, until the end of the block."""
+    """Yield a server with these behaviours, until the end of the block."""
     server = Server(behaviours)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

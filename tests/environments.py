@@ -14,7 +14,7 @@ PURELIB = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
 def outside(**changes: str) -> dict[str, str]:
-    """The variables of a program that knows nothing of this environment."""
+    """Return the variables of a program that knows nothing of this environment."""
     kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     return kept | {"UV_LINK_MODE": "hardlink"} | changes  # in a second, where copies take ten
 
@@ -33,7 +33,7 @@ def run(*command: object, cwd: Path, env: dict[str, str] | None = None) -> str:
 
 
 def environment(folder: Path, *options: str) -> Path:
-    """The Python of a new virtual environment."""
+    """Return the Python of a new virtual environment."""
     run(sys.executable, "-m", "venv", *options, "venv", cwd=folder)
     return folder / "venv" / "bin" / "python"
 

@@ -40,7 +40,7 @@ KILLED_PLAN = Plan(
 
 
 def record(number: int, *, dataset: str = "towns", questions: int = 2) -> Record:
-    """A document of one sentence per craft, of people that only this document knows."""
+    """Return a document of one sentence per craft, of people that only this document knows."""
     names = [f"Person{number}{letter}" for letter in "abcdefgh"]
     sentences = [
         f"{name} the {craft} lived in {town}{number} near the old river."
@@ -64,7 +64,7 @@ def record(number: int, *, dataset: str = "towns", questions: int = 2) -> Record
 
 
 def long_record(number: int) -> Record:
-    """The same document told many times over, so that summaries of parts of it are written."""
+    """Return the same document told many times over, so that summaries of parts of it are written."""
     short = record(number)
     text = "\n\n".join(short.text.replace("Person", f"Part{i}Person") for i in range(12))
     span = Span(0, text.index("\n\n"))
@@ -98,7 +98,7 @@ def models(reader: ScriptedLM | None = None, **options: object) -> RunModels:
 
 
 def comparable(path: Path) -> list[str]:
-    """The lines of a file of records, without times and peaks of memory."""
+    """Return the lines of a file of records, without times and peaks of memory."""
     return [json.dumps(_timeless(json.loads(line))) for line in path.read_text().splitlines()]
 
 

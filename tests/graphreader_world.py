@@ -55,7 +55,7 @@ def stage_of(prompt: str) -> str:
 
 
 def write_facts(prompt: str) -> str:
-    """The facts of the one paragraph in a prompt."""
+    """Return the facts of the one paragraph in a prompt."""
     return "\n".join(reply for mark, reply in WRITTEN.items() if mark in prompt)
 
 
@@ -91,7 +91,7 @@ class Script:
         return [self._reply(prompt) for prompt in prompts]
 
     def prompts(self, stage: str) -> list[str]:
-        """The prompts of one stage."""
+        """Return the prompts of one stage."""
         return [prompt for asked, prompt in self.asked if asked == stage]
 
     def _reply(self, prompt: str) -> str:
@@ -127,7 +127,7 @@ def in_two(**options: Any) -> GraphReaderRetriever:
 
 
 def act(function: str, notebook: str = "Clara Holm built it.") -> str:
-    """A reply in the format that is asked for."""
+    """Return a reply in the format that is asked for."""
     return f"Notebook: {notebook}\nReason: so\nAction: {function}"
 
 
@@ -146,5 +146,5 @@ THREE = GraphReaderConfig(chunk_tokens=16, initial_nodes=3)
 
 
 def graph_of(**options: Any) -> FactGraph:
-    """The graph of the one document of a retriever."""
+    """Return the graph of the one document of a retriever."""
     return retriever(**options).graphs["doc"]

@@ -16,7 +16,7 @@ CONFIG = BuildConfig("hwdag", chunk_tokens=30, window_tokens=400)
 
 
 def models(**changes: Any) -> dict[str, Any]:
-    """A scripted reader and a hashing embedder, as an index or a retriever takes them."""
+    """Return a scripted reader and a hashing embedder, as an index or a retriever takes them."""
     return {"reader": ScriptedLM(), "embedder": HashingEmbedder()} | changes
 
 
@@ -37,10 +37,10 @@ def documents(
 
 
 def index_of(documents: list[Document], **options: Any) -> HWDAGIndex:
-    """An index of these documents, by scripted models unless others are given."""
+    """Return an index of these documents, by scripted models unless others are given."""
     return HWDAGIndex.from_documents(documents, **models(config=CONFIG) | options)
 
 
 def opened(path: Path) -> HWDAGIndex:
-    """The index in a file, searched by scripted models."""
+    """Return the index in a file, searched by scripted models."""
     return HWDAGIndex.load(path, **models())

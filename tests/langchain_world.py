@@ -41,7 +41,7 @@ def an_index(documents=None, **options):
 
 
 def a_slow_index(p_yes):
-    """Its walks call `p_yes` from their thread after every forward."""
+    """Return its walks call `p_yes` from their thread after every forward."""
     return an_index(reader=ScriptedLM(p_yes=p_yes))
 
 

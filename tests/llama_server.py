@@ -59,7 +59,7 @@ def llama_server(model: Path, *, key: str = "", context: int = CONTEXT) -> Itera
 
 
 def gguf_model(folder: Path) -> Path:
-    """The file that `HWDAG_GGUF` names, else a tiny random one in this folder."""
+    """Return the file that `HWDAG_GGUF` names, else a tiny random one in this folder."""
     named = os.environ.get("HWDAG_GGUF")
     return Path(named) if named else written(folder / "tiny.gguf")
 

@@ -19,7 +19,7 @@ class Log(Protocol):
 
 
 def logged(model: Any, log: Log) -> Any:
-    """The model itself: from now on its replays, writes and embeddings go through the log."""
+    """Return the model itself: from now on its replays, writes and embeddings go through the log."""
     for kind in KINDS:
         if method := getattr(model, kind, None):
             setattr(model, kind, partial(_through, log, kind, method))
@@ -31,7 +31,7 @@ def _through(log: Log, kind: str, method: Callable[..., Any], content: Any, **op
 
 
 def reply_to(prompt: str) -> str:
-    """A bullet for every sentence; every third reply holds none, and of those every second retry."""
+    """Return a bullet for every sentence; every third reply holds none, and of those every second retry."""
     usable = len(prompt) % 3 or ("asterisk" in prompt and len(prompt) % 2)
     return summary(prompt) if usable else "I cannot."
 

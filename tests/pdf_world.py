@@ -64,7 +64,7 @@ def built(flowables, *, on_page=lambda canvas, document: None, frames=None, **op
 
 
 def two_columns():
-    """A title over the page, then two columns on it and on the next page."""
+    """Return a title over the page, then two columns on it and on the next page."""
     width, gap = 76 * mm, 8 * mm
     left, right = 25 * mm, 25 * mm + width + gap
 
@@ -106,7 +106,7 @@ FILLER = [
 
 
 def ruled_table():
-    """A table with lines between its cells, between two paragraphs."""
+    """Return a table with lines between its cells, between two paragraphs."""
     grid = Table(STAFF, style=[("GRID", (0, 0), (-1, -1), 0.5, colors.black)])
     return built(
         [
@@ -122,7 +122,7 @@ def ruled_table():
 
 
 def open_table():
-    """The same table without lines, and one that has lines above and below its header only."""
+    """Return the same table without lines, and one that has lines above and below its header only."""
     lines = [
         ("LINEABOVE", (0, 0), (-1, 0), 0.8, colors.black),
         ("LINEBELOW", (0, 0), (-1, 0), 0.5, colors.black),
@@ -205,7 +205,7 @@ def body(y=740):
 
 
 def ledger(*, repeat=0, style=(), rows=100, above="Ledger"):
-    """A table of numbers over three pages, up to 2 cm from their edges."""
+    """Return a table of numbers over three pages, up to 2 cm from their edges."""
     data = [
         [f"2021-{1 + i // 28:02d}-{1 + i % 28:02d}", f"{10000 + 37 * i}", f"{i * 173 % 9000}.07"]
         for i in range(rows)
@@ -240,7 +240,7 @@ def turned(degrees, *, shown=False, stamp="", lines=()):
 
 
 def hebrew(text):
-    """A line of Hebrew, with its last letter at the left as it is printed."""
+    """Return a line of Hebrew, with its last letter at the left as it is printed."""
     signs = sorted(set(text))
     codes = {sign: chr(65 + i) for i, sign in enumerate(signs)}
     drawn = "".join(codes[sign] for sign in reversed(text))
@@ -268,7 +268,7 @@ def wrapped(text, width=80):
 
 
 def scanned():
-    """A page that is a picture, behind a page of text; a third page is a picture too."""
+    """Return a page that is a picture, behind a page of text; a third page is a picture too."""
     picture = Image.new("L", (300, 420), 255)
     ImageDraw.Draw(picture).text((30, 40), "The waterworks of Hamar", fill=0)
     buffer = io.BytesIO()
@@ -310,7 +310,7 @@ def captions():
 
 
 def rotated():
-    """A page that is shown turned, with its text along the longer side, behind an upright one."""
+    """Return a page that is shown turned, with its text along the longer side, behind an upright one."""
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=A4, invariant=1)
     canvas.setFont("Times-Roman", 11)

@@ -41,7 +41,7 @@ class Log:
 
 
 def models(folder, dies_at=None):
-    """A reader and an embedder that share a log."""
+    """Return a reader and an embedder that share a log."""
     log = Log(folder, dies_at)
     return logged(ScriptedLM(writes=True), log), logged(HashingEmbedder(), log)
 
@@ -57,7 +57,7 @@ def corpus(count=7):
 
 
 def built(folder, documents, **options):
-    """An index whose models log their calls in a folder."""
+    """Return an index whose models log their calls in a folder."""
     folder.mkdir(exist_ok=True)
     reader, embedder = models(folder)
     return HWDAGIndex.from_documents(

@@ -120,12 +120,12 @@ class DenseWorld:
     edges: np.ndarray  # (n, n)
 
     def copies(self, i: int) -> list[int]:
-        """The node itself, and others with the very same slice of the same document."""
+        """Return the node itself, and others with the very same slice of the same document."""
         same = [j for j, node in enumerate(self.nodes) if _place(node) == _place(self.nodes[i])]
         return [i] if _place(self.nodes[i]) is None else same
 
     def inside(self, i: int) -> list[int]:
-        """The node itself, and others that are slices of its slice."""
+        """Return the node itself, and others that are slices of its slice."""
         outer = _place(self.nodes[i])
         places = [_place(node) for node in self.nodes]
         held = [
@@ -199,7 +199,7 @@ def reference_prior(
 
 
 def bm25(texts: list[str], query: set[str], most: float = math.inf) -> np.ndarray:
-    """The formula, word by word and text by text; words of more than `most` texts are left out."""
+    """Return the formula, word by word and text by text; words of more than `most` texts are left out."""
     split = [content_words(text) for text in texts]
     mean = sum(map(len, split)) / max(1, len(split))
     scores = np.zeros(len(texts))
@@ -214,7 +214,7 @@ def bm25(texts: list[str], query: set[str], most: float = math.inf) -> np.ndarra
 
 
 def mentions(headings: list[str], words: list[str], asked: set[str]) -> np.ndarray:
-    """Whether these words contain the name of each heading, which must not be all asked for."""
+    """Return whether these words contain the name of each heading, which must not be all asked for."""
     found = np.zeros(len(headings))
     for i, heading in enumerate(headings):
         name = content_words(heading.split("(")[0])
@@ -239,7 +239,7 @@ def stretched(values: np.ndarray) -> np.ndarray:
 
 
 def _place(node: Node) -> tuple[str, int, int] | None:
-    """The slice of a document that a node's text is."""
+    """Return the slice of a document that a node's text is."""
     if node.origin == "generated" or len(node.sources) != 1:
         return None
     return node.document_id, node.sources[0].start, node.sources[0].end

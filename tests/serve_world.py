@@ -26,7 +26,7 @@ CONFIG = SearchConfig(token_budget=2000, confidence=NEVER)
 
 
 def index(**options):
-    """The index of these documents."""
+    """Return the index of these documents."""
     return HWDAGIndex.from_documents(
         DOCUMENTS, method="hwdag", reader=ScriptedLM(), embedder=HashingEmbedder(), **options
     )

@@ -29,7 +29,7 @@ HEADER = Header(
 
 
 def entry(document_id: str = "doc", seed: int = 0, chunks: int = 5) -> Entry:
-    """A document of three levels; the same for the same arguments."""
+    """Return a document of three levels; the same for the same arguments."""
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=chunks, levels=3, document_id=document_id)
     document = replace(document_of(graph), title="Größe 灯塔", metadata={"n": seed, "größe": [1.5]})
@@ -38,7 +38,7 @@ def entry(document_id: str = "doc", seed: int = 0, chunks: int = 5) -> Entry:
 
 
 def secret(document_id: str, sentence: str) -> Entry:
-    """A document of one node that says a sentence many times."""
+    """Return a document of one node that says a sentence many times."""
     text = sentence * 300
     node = Node(f"{document_id}#1", document_id, 1, text, "chunk", 9, (Span(0, len(text)),))
     return Entry(Document(document_id, text), HWDAG.from_rows([node], []), np.ones((1, 8), "f4"))
@@ -102,7 +102,7 @@ def _sign_document(connection: sqlite3.Connection, number: int) -> None:
 
 
 def load_all(store: Store) -> list[Entry]:
-    """All documents with their graphs, in order."""
+    """Return all documents with their graphs, in order."""
     return [store.load(name) for name in store.ids()]
 
 
@@ -162,7 +162,7 @@ def assert_same_block(one: Block, two: Block) -> None:
 
 @contextmanager
 def files_no_longer_than(size: int) -> Iterator[None]:
-    """A disk that is full at that size of a file."""
+    """Yield a disk that is full at that size of a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -91,7 +91,7 @@ def tokenizer(chat: bool = True) -> PreTrainedTokenizerFast:
 
 
 def model(family: str = "llama", *, seed: int = 0, **overrides: object) -> PreTrainedModel:
-    """A random model in float32; `overrides` are config values."""
+    """Return a random model in float32; `overrides` are config values."""
     torch.manual_seed(seed)
     values = (
         SIZES | (FAMILIES | HYBRIDS)[family] | {"vocab_size": len(tokenizer()), "pad_token_id": 0}
@@ -109,12 +109,12 @@ def cold_logprobs(lm: HuggingFaceLM, ids: list[int], last: int) -> NDArray[np.fl
 
 
 def tiny_lm(family: str = "llama", *, seed: int = 3, **overrides: object) -> HuggingFaceLM:
-    """A random model as a reader; `overrides` are config values."""
+    """Return a random model as a reader; `overrides` are config values."""
     return HuggingFaceLM(model(family, seed=seed, **overrides), tokenizer())
 
 
 def saved(folder: Path, made: PreTrainedModel | None = None) -> Path:
-    """A folder with a model, a random one unless it is given, and its tokenizer."""
+    """Return a folder with a model, a random one unless it is given, and its tokenizer."""
     (model() if made is None else made).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder

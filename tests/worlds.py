@@ -42,7 +42,7 @@ WORDS = _WORDS.split()
 
 
 def random_text(rng: np.random.Generator, words: int) -> str:
-    """A sentence of that many words."""
+    """Return a sentence of that many words."""
     return " ".join(rng.choice(WORDS, size=words)).capitalize() + "."
 
 
@@ -70,7 +70,7 @@ def random_documents(seed: int, documents: int = 3, sentences: int = 12) -> list
 def random_graph(
     rng: np.random.Generator, *, chunks: int, levels: int, document_id: str = "doc"
 ) -> HWDAG:
-    """A valid graph of exactly `levels` levels, `chunks` nodes in the first, fewer above.
+    """Return a valid graph of exactly `levels` levels, `chunks` nodes in the first, fewer above.
 
     Raw attention is random and of any scale, so nothing but the normalised weights is comparable
     between rows. The chunks are slices of `document_of(graph).text`.
@@ -96,7 +96,7 @@ def random_vectors(rng: np.random.Generator, count: int, dimension: int = 8) -> 
 
 
 def document_of(graph: HWDAG) -> Document:
-    """The document that a random graph was made of."""
+    """Return the document that a random graph was made of."""
     chunks = [node.text for node in graph.nodes if node.level == 1]
     return Document(graph.nodes[0].document_id, " ".join(chunks), "A title", {"pages": len(chunks)})
 
@@ -104,7 +104,7 @@ def document_of(graph: HWDAG) -> Document:
 def corpus_of(
     graphs: Sequence[HWDAG], vectors: Sequence[Vectors], texts: Sequence[str] = ()
 ) -> Corpus:
-    """A corpus of these graphs, numbered from 1; without `texts` nothing has a heading."""
+    """Return a corpus of these graphs, numbered from 1; without `texts` nothing has a heading."""
     if texts:
         graphs = [
             under_headings(graph, Outline(text)) for graph, text in zip(graphs, texts, strict=True)
@@ -119,13 +119,13 @@ def corpus_of(
 
 
 def under_headings(graph: HWDAG, outline: Outline) -> HWDAG:
-    """The same graph, its nodes under the headings of a text that they are slices of."""
+    """Return the same graph, its nodes under the headings of a text that they are slices of."""
     nodes = (replace(node, heading=outline.heading_of(node.sources[0])) for node in graph.nodes)
     return replace(graph, nodes=tuple(nodes))
 
 
 def question_of(text: str, vector: Sequence[float] = ()) -> Question:
-    """A question with an embedding."""
+    """Return a question with an embedding."""
     return Question.of(text, np.asarray(vector, np.float32))
 
 
@@ -216,7 +216,7 @@ def _chunks(rng: np.random.Generator, count: int, document_id: str) -> list[Node
 
 
 def _children(rng: np.random.Generator, below: range) -> NDArray[np.int32]:
-    """A window of the level below, or any of its nodes, in order."""
+    """Return a window of the level below, or any of its nodes, in order."""
     if rng.random() < 0.5:
         first = int(rng.integers(below.start, below.stop))
         return np.arange(first, rng.integers(first, below.stop) + 1, dtype=np.int32)

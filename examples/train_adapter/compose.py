@@ -46,7 +46,7 @@ class Facts:
 
 
 def facts(paragraph: Json) -> Facts | None:
-    """The facts of a titled paragraph."""
+    """Return the facts of a titled paragraph."""
     name, text = paragraph["title"].strip(), paragraph["text"]
     spans = sentences(text)
     if not name or not spans:
@@ -73,7 +73,7 @@ def facts(paragraph: Json) -> Facts | None:
 
 
 def day(date: str) -> tuple[int, int, int]:
-    """A date for comparison; a bare year is its beginning."""
+    """Return a date for comparison; a bare year is its beginning."""
     words = date.replace(",", "").split()
     month = next((_MONTH[w] for w in words if w in _MONTH), 0)
     numbers = [int(w) for w in words if w.isdigit()]
@@ -147,7 +147,7 @@ def chains(known: Sequence[Facts], rng: random.Random) -> Iterator[Json]:
 
 
 def made(question: str, answer: str, kind: str, *about: Facts) -> Json:
-    """A question in the form of the data."""
+    """Return a question in the form of the data."""
     return {
         "dataset": f"composed_{kind}",
         "question": question,
@@ -159,7 +159,7 @@ def made(question: str, answer: str, kind: str, *about: Facts) -> Json:
 
 
 def steps(question: Json) -> Iterator[Json]:
-    """The single steps of a decomposed question, with the answers of the steps before filled in."""
+    """Yield the single steps of a decomposed question, with the answers of the steps before filled in."""
     answers: list[str] = []
     for step in question.get("decomposition", ()):
         text = step["question"]

@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def chosen(options: argparse.Namespace) -> Iterator[tuple[int, Json]]:
-    """The first examples of each set and skill, with their number in it."""
+    """Yield the first examples of each set and skill, with their number in it."""
     seen: Counter[tuple[str, str]] = Counter()
     limits = {"walk": options.limit, "points": options.windows}
     sets = options.sets.split(",") if options.sets else None
@@ -134,7 +134,7 @@ def within(session: Any, nodes: Sequence[Node], budget: int) -> list[int]:
 
 
 def answered(session: Any) -> str:
-    """The answer that follows the nodes read so far."""
+    """Return the answer that follows the nodes read so far."""
     decoding = session.decode(enough=True, max_new_tokens=ANSWER_TOKENS)
     for _ in decoding:
         pass
@@ -142,7 +142,7 @@ def answered(session: Any) -> str:
 
 
 def opened(lm: HuggingFaceLM, example: Json) -> Any:
-    """A fresh session for the question."""
+    """Return a fresh session for the question."""
     question = example["question"]
     return lm.session(question, prompts=lm.card.prompts, heads="auto", max_new_tokens=ANSWER_TOKENS)
 
@@ -230,7 +230,7 @@ def mean(values: Iterator[float]) -> float:
 
 
 def table(summary: Json) -> str:
-    """The metrics as Markdown."""
+    """Return the metrics as Markdown."""
     names = "set | n | F1 | F1, gold | pairs | AUC (95 %) | paired | R@2 | MRR"
     lines = [f"| {names} |", "|" + "---|" * 9]
     for name, m in summary["walks"].items():

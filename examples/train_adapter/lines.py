@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def lines_of(path: Path) -> Iterator[Json]:
-    """The records of a file, one after the other."""
+    """Yield the records of a file, one after the other."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)

@@ -32,7 +32,7 @@ class LoRALinear(nn.Module):
         self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, device=device))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The adapted output, in the type of the base layer."""
+        """Return the adapted output, in the type of the base layer."""
         down = nn.functional.linear(x, (self.lora_A * self.scale).to(x.dtype))
         plain: Tensor = self.base(x)
         return plain + nn.functional.linear(down, self.lora_B.to(x.dtype))
@@ -66,7 +66,7 @@ def add(
 
 
 def parameters(model: PreTrainedModel) -> dict[str, nn.Parameter]:
-    """The trained parameters by name."""
+    """Return the trained parameters by name."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
@@ -120,5 +120,5 @@ def _adapted(model: PreTrainedModel) -> Iterator[tuple[str, LoRALinear]]:
 
 
 def _layer(path: list[str]) -> int:
-    """The number in "model.layers.7.mlp"."""
+    """Return the number in "model.layers.7.mlp"."""
     return next((int(part) for part in path if part.isdigit()), -1)

@@ -50,7 +50,7 @@ class Objective:
         self._yes, self._no = verdict_tokens(lm.codec, lm.card.prompts)
 
     def __call__(self, trees: Sequence[Tree]) -> tuple[Tensor, dict[str, float]]:
-        """The weighted loss of a batch, a mean over its trees, and its parts."""
+        """Return the weighted loss of a batch, a mean over its trees, and its parts."""
         hidden, attention = self.forward(trees)
         model: Any = self._lm.model
         parts: dict[str, list[Tensor]] = {}
@@ -122,7 +122,7 @@ class Objective:
         return logits[:, self._yes].logsumexp(-1) - logits[:, self._no].logsumexp(-1)
 
     def _ranking(self, tree: Tree, attention: Tensor) -> Tensor:
-        """A node's relevance is position times attention, as the walk reads it."""
+        """Return a node's relevance is position times attention, as the walk reads it."""
         ordinals = torch.tensor(tree.ordinals, device=attention.device)
         scores = (ordinals * attention).clamp_min(1e-9).log() / self._weights.temperature
         found = []
@@ -133,7 +133,7 @@ class Objective:
 
 
 def replying(tree: Tree) -> str:
-    """The name of the loss of a tree's reply."""
+    """Return the name of the loss of a tree's reply."""
     return "points" if tree.skill == "points" else "answer"
 
 

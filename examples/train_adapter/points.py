@@ -109,7 +109,7 @@ def of_paragraph(
     budget: float,
     others: Sequence[str],
 ) -> list[str]:
-    """The points of one paragraph that no other point says."""
+    """Return the points of one paragraph that no other point says."""
     subject = re.sub(r" \([^()]*\)$", "", title)
     named = subject and found and found[0].startswith(subject)
     listed: list[tuple[float, float, str]] = []  # preference, place, text
@@ -155,7 +155,7 @@ def joined(points: Sequence[str], subject: str) -> list[str]:
 
 
 def common_subject(one: str, other: str) -> str:
-    """The name or "the noun" that both begin with; empty if none."""
+    """Return the name or "the noun" that both begin with; empty if none."""
     pattern = r"((?:The|A|An) [a-z]+|(?:[A-Z][\w'-]+ ?){1,4})(?= (?:is|was|has|had|[a-z]+(?:ed|s)|went|came|took|made|saw|told|gave)\b)"
     a, b = re.match(pattern, one), re.match(pattern, other)
     return a[1].strip() if a and b and a[1].strip() == b[1].strip() else ""
@@ -213,13 +213,13 @@ _CONNECTIVE = re.compile(
 
 
 def compressed(sentence: str) -> str:
-    """A sentence without brackets and without the connective that it begins with."""
+    """Return a sentence without brackets and without the connective that it begins with."""
     text = " ".join(_PARENTHESIS.sub("", _CONNECTIVE.sub("", sentence, count=1)).split())
     return text[:1].upper() + text[1:]
 
 
 def stands_alone(sentence: str) -> bool:
-    """Whether a sentence is understood without its neighbours: no speech, no first person."""
+    """Return whether a sentence is understood without its neighbours: no speech, no first person."""
     return self_containedness(sentence) >= 0.99 and not _SPEECH.search(sentence)
 
 

@@ -176,7 +176,7 @@ def made_of(document: Json, rng: random.Random) -> Iterator[Json]:
 
 
 def is_usable(question: Json) -> bool:
-    """Whether the evidence is all text, and the answer is short and can be found in it."""
+    """Return whether the evidence is all text, and the answer is short and can be found in it."""
     return (
         1 <= len(question["evidence"]) <= 4
         and not question.get("has_float_evidence")

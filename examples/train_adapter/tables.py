@@ -39,13 +39,13 @@ class Table(NamedTuple):
 
 
 def one_of(words: str) -> Draw:
-    """One of some words that bars part."""
+    """Return one of some words that bars part."""
     some = words.split("|")
     return lambda chance: chance.choice(some)
 
 
 def number(low: int, high: int, form: str = "{}", digits: int = 0) -> Draw:
-    """A number between two bounds."""
+    """Return a number between two bounds."""
     unit = 10**digits
 
     def draw(chance: random.Random) -> str:
@@ -56,7 +56,7 @@ def number(low: int, high: int, form: str = "{}", digits: int = 0) -> Draw:
 
 
 def plain_number(low: int, high: int, width: int = 0) -> Draw:
-    """A whole number between two bounds, without commas, with zeros in front of it up to a width."""
+    """Return a whole number between two bounds, without commas, with zeros in front of it up to a width."""
     return lambda chance: f"{chance.randint(low, high):0{width}}"
 
 
@@ -66,7 +66,7 @@ def joined(*parts: Draw, by: str = " ") -> Draw:
 
 
 def any_of(*parts: Draw) -> Draw:
-    """One of several kinds of values."""
+    """Return one of several kinds of values."""
     return lambda chance: chance.choice(parts)(chance)
 
 

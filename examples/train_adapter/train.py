@@ -41,7 +41,7 @@ POOL = 256
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--examples", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -148,7 +148,7 @@ class Training:
                 signal.signal(number, handler)
 
     def _update(self, group: Sequence[Sequence[Tree]]) -> Json:
-        """One optimizer step over several forwards."""
+        """Return one optimizer step over several forwards."""
         began = time.perf_counter()
         done = min(1.0, self.tokens / self.options.tokens)
         for settings in self.optimizer.param_groups:

@@ -130,7 +130,7 @@ class Tree:
         return number
 
     def visible(self) -> torch.Tensor:
-        """Which tokens (columns) each token (row) sees, (tokens, tokens)."""
+        """Return which tokens (columns) each token (row) sees, (tokens, tokens)."""
         count, segment = len(self.ends), torch.tensor(self.segments)
         above = torch.zeros(count, count, dtype=torch.bool)
         for i, seen in enumerate(self.ancestors):
@@ -139,18 +139,18 @@ class Tree:
 
 
 def told(example: Json, texts: Sequence[str]) -> bool:
-    """Whether an answer may be read in the texts; a yes or no may be in any."""
+    """Return whether an answer may be read in the texts; a yes or no may be in any."""
     return is_verdict(example["answers"][0]) or tells(" ".join(texts), example["answers"])
 
 
 def window(example: Json) -> str:
-    """The lines that points are asked of, as running text or one bullet each."""
+    """Return the lines that points are asked of, as running text or one bullet each."""
     mark = "" if example["running"] else "* "
     return "\n".join(mark + one_line(line) for line in example["lines"])
 
 
 def placed(text: str, where: Json) -> Node:
-    """The node of a text, which stands under a heading at some character of its document."""
+    """Return the node of a text, which stands under a heading at some character of its document."""
     heading, start = where[text]
     return Node(text, "one", 1, text, "chunk", 1, (Span(start, start + len(text)),), heading)
 
@@ -164,13 +164,13 @@ class Planter:
         self._end = lm.turns.between[0]  # closes an assistant turn
 
     def plant(self, example: Json, rng: random.Random) -> Tree:
-        """The tree of one example; `rng` draws the nodes and their order."""
+        """Return the tree of one example; `rng` draws the nodes and their order."""
         if example["skill"] != "walk":
             return self._points(example)
         return (self._answered if rng.random() < ANSWER_ALONE else self._walk)(example, rng)
 
     def _answered(self, example: Json, rng: random.Random) -> Tree:
-        """A few nodes with all of the evidence, and the answer."""
+        """Return a few nodes with all of the evidence, and the answer."""
         tree, read = Tree("walk"), self._read(example, rng, SHORT)
         texts, answer = [text for text, _ in read.nodes], str(example["answers"][0])
         enough = rng.random() >= WRONG_VERDICT
@@ -184,7 +184,7 @@ class Planter:
         return tree
 
     def _head(self, tree: Tree, example: Json) -> int:
-        """The prompt up to the nodes."""
+        """Return the prompt up to the nodes."""
         layout = SearchLayout(self._codec, self._turns, example["question"], self._prompts)
         tree.layout, tree.question = layout, layout.question
         tree.first_own = tree.question[0]

@@ -66,7 +66,7 @@ class Walks:
         )
 
     def example(self, question: Json, *, multi_hop: bool) -> Json | None:
-        """The walk of a question; None where the evidence is unclear."""
+        """Return the walk of a question; None where the evidence is unclear."""
         wanted = {
             span: one_line(self._text[span.start : span.end]) for span in self._needed(question)
         }
@@ -141,17 +141,17 @@ def needed_of(text: str, question: Json, clues: set[str]) -> list[Span]:
 
 
 def verdict(answer: str) -> str:
-    """An answer, "yes" and "no" always spelled as the model spells them."""
+    """Return an answer, "yes" and "no" always spelled as the model spells them."""
     return answer.capitalize() if is_verdict(answer) else answer
 
 
 def is_verdict(answer: str) -> bool:
-    """Whether an answer is yes or no."""
+    """Return whether an answer is yes or no."""
     return normalised(answer) in ("yes", "no")
 
 
 def tells(text: str, answers: Sequence[str]) -> bool:
-    """Whether a text holds one of the answers, "yes" and "no" apart."""
+    """Return whether a text holds one of the answers, "yes" and "no" apart."""
     padded = f" {normalised(text)} "
     wanted = {normalised(answer) for answer in answers} - {"", "yes", "no"}
     return any(f" {answer} " in padded for answer in wanted)

@@ -98,7 +98,7 @@ def main() -> None:
 def divided(
     path: Path, options: argparse.Namespace, embedder: Embedder
 ) -> tuple[list[Task], list[Task], list[Task]]:
-    """The chosen records of a file: two halves to train on, and those that are held out.
+    """Return the chosen records of a file: two halves to train on, and those that are held out.
 
     Records with few questions are also read several as one, so that there are long documents.
     """
@@ -185,7 +185,7 @@ class QuestionSide:
         return Prepared(one, hidden, tuple(others), options, encoded["attention_mask"])
 
     def embed(self, prepared: Prepared) -> Tensor:
-        """The unit vectors of question and reads, (reads, dimension)."""
+        """Return the unit vectors of question and reads, (reads, dimension)."""
         hidden = prepared.hidden
         for layer in self._layers:
             made = layer(hidden, *prepared.others, **prepared.options)
@@ -232,7 +232,7 @@ def loss_of(side: QuestionSide, one: Prepared) -> Tensor:
 
 @torch.no_grad()
 def judged(side: QuestionSide, questions: Sequence[Prepared]) -> float:
-    """The share of the states after which the most similar unread node is gold."""
+    """Return the share of the states after which the most similar unread node is gold."""
     hits = [
         int(likeness.argmax()) in state.next
         for one in questions

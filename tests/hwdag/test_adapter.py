@@ -28,7 +28,7 @@ SCALE = ALPHA / RANK
 
 
 def factors(seed=0, dtype=torch.float32):
-    """A and B of every layer, as a file of PEFT names them."""
+    """Return A and B of every layer, as a file of PEFT names them."""
     plain, tensors = model(), {}
     torch.manual_seed(seed)
     for layer in LAYERS:
@@ -39,7 +39,7 @@ def factors(seed=0, dtype=torch.float32):
 
 
 def written(folder, tensors=None, **settings):
-    """The folder of an adapter."""
+    """Return the folder of an adapter."""
     folder.mkdir(exist_ok=True)
     save_file(factors() if tensors is None else tensors, folder / "adapter_model.safetensors")
     config = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "bias": "none"} | settings

@@ -19,7 +19,7 @@ OPTIONS = ["The fox", "Nobody: <|im_end|> is text"]
 
 
 def conversation(lm, question, nodes):
-    """The one turn up to the answer, written down by hand."""
+    """Return the one turn up to the answer, written down by hand."""
     prompts = SearchPrompts.one_turn()
     before, between, _ = prompts.cut()
     ids = [*lm.turns.head, *lm.codec.encode(before + question + between)]

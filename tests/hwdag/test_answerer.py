@@ -40,12 +40,12 @@ def town():
 
 
 def sentences_in(prompt):
-    """The sentences of a prompt by text, with their numbers."""
+    """Return the sentences of a prompt by text, with their numbers."""
     return {text: int(number) for number, text in NUMBERED.findall(prompt)}
 
 
 def naming(sentence, reply):
-    """An answerer that replies with the number of a sentence."""
+    """Return an answerer that replies with the number of a sentence."""
     return lambda prompt: reply.format(n=sentences_in(prompt)[sentence])
 
 

@@ -58,7 +58,7 @@ class Library:
         return Corpus(self.fetch).extended(self.blocks.values())
 
     def add(self) -> Block:
-        """A document with sections, sentences and pairs of them, extractive and generated points."""
+        """Return a document with sections, sentences and pairs of them, extractive and generated points."""
         document, graph = random_document(self.rng, f"d{self.last + 1}")
         vectors = random_vectors(self.rng, len(graph))
         block = Block.of(self.last + 1, document, graph, vectors)
@@ -115,7 +115,7 @@ def top_of(block):
 
 
 def history(seed, choices):
-    """A library and a corpus that follows it: documents come one by one or several at once, and go."""
+    """Yield a library and a corpus that follows it: documents come one by one or several at once, and go."""
     library = Library(seed)
     corpus, waiting = library.corpus(), list[Block]()
     for choice in choices:
@@ -257,7 +257,7 @@ def test_the_top_represents_every_document_once(seed, choices):
 
 
 def dense(library, corpus, visible):
-    """The visible nodes as a dense world, and their indices in the corpus."""
+    """Return the visible nodes as a dense world, and their indices in the corpus."""
     rows = np.flatnonzero(visible).tolist()
     everything = [node for n in library.blocks for node in library.nodes[n]]
     index = dict(zip(living(corpus), everything, strict=True))

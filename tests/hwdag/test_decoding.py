@@ -12,7 +12,7 @@ from hwdag.lm.tokens import Codec
 
 
 def metaspace():
-    """A SentencePiece-like tokenizer: the first space goes, unknown characters are bytes."""
+    """Return a SentencePiece-like tokenizer: the first space goes, unknown characters are bytes."""
     words = ["\u2581", "\u2581the", "\u2581fox", "\u2581.", "ing", "狐"]
     vocabulary = {
         token: i for i, token in enumerate(["<s>", *(f"<0x{b:02X}>" for b in range(256)), *words])

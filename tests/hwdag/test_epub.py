@@ -14,7 +14,7 @@ OPF = "http://www.idpf.org/2007/opf"
 
 
 def book(chapters, *, spine=None, prefix="", encrypted=(), folder="OEBPS/"):
-    """An EPUB; `prefix` is that of the elements of its package."""
+    """Return an EPUB; `prefix` is that of the elements of its package."""
     p = f"{prefix}:" if prefix else ""
     names = sorted({*chapters, *(spine or ())})
     items = "".join(

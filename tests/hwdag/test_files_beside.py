@@ -25,7 +25,7 @@ MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def journal(path, *, page=4096, pages=None, names=None):
-    """A journal of a file, without records; `names` is the super-journal that its last bytes name.
+    """Return a journal of a file, without records; `names` is the super-journal that its last bytes name.
 
     Layout: https://www.sqlite.org/fileformat2.html#the_rollback_journal
     """

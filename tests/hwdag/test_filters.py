@@ -87,7 +87,7 @@ def within(found, name, bound):
 
 
 def holds(name, wanted, found):
-    """Whether an operator holds for the values that are found, none or one."""
+    """Return whether an operator holds for the values that are found, none or one."""
     if name == "exists":
         return bool(found) == wanted
     if name == "ne":

@@ -23,7 +23,7 @@ HOSTILE += ["../../etc/passwd", "a/" + "b" * 5_000, "a\0b", [], {}, [[]], {"a": 
 
 
 def weights():
-    """The bytes of a small adapter's weights."""
+    """Return the bytes of a small adapter's weights."""
     torch.manual_seed(0)
     tensors = {}
     for layer in LAYERS:

@@ -103,7 +103,7 @@ def recorded():
 
 
 def walked(name, world, question):
-    """A walk, with its answer if the mode has one, as JSON-able values."""
+    """Return a walk, with its answer if the mode has one, as JSON-able values."""
     mode = MODES[name]
     index = index_of(world, mode)
     if not mode.is_answered:
@@ -139,7 +139,7 @@ def built(world, config, is_written):
 
 
 def written(prompt):
-    """The first words of every second sentence."""
+    """Return the first words of every second sentence."""
     bullets = summary(prompt).splitlines()[::2]
     return "\n".join(" ".join(bullet.split()[:12]) for bullet in bullets)
 
@@ -182,7 +182,7 @@ def record():
 
 
 def as_json(walk):
-    """A walk with a step a line, so that a change of one is seen."""
+    """Return a walk with a step a line, so that a change of one is seen."""
     steps = ",\n".join(f"  {json.dumps(rounded(step))}" for step in walk["steps"])
     rest = json.dumps(rounded({key: walk[key] for key in walk if key != "steps"}))
     return f'{{"steps": [\n{steps}\n], {rest[1:]}'

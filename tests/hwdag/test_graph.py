@@ -97,7 +97,7 @@ def test_rows_that_cannot_be_shared_out_are_refused(rows, message):
 
 
 def broken(**changes):
-    """The diamond with a node replaced (`n2={...}`) or its edges (`edges=`, `raw=`)."""
+    """Return the diamond with a node replaced (`n2={...}`) or its edges (`edges=`, `raw=`)."""
     graph = diamond()
     nodes = tuple(
         replace(n, **changes[f"n{i}"]) if f"n{i}" in changes else n

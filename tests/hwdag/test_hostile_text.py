@@ -49,12 +49,12 @@ BENIGN = [Document(f"benign-{seed}", prose(36, seed), f"Title {seed}") for seed 
 
 
 def echo(prompt):
-    """The worst writer: whatever stands in the window, line by line, is what it replies."""
+    """Return the worst writer: whatever stands in the window, line by line, is what it replies."""
     return "\n".join(line for line in prompt.splitlines() if line.startswith("* "))
 
 
 def in_store(documents, lm=None, *, generated=False, path=None, config=CONFIG):
-    """A store with the graphs of documents."""
+    """Return a store with the graphs of documents."""
     lm = lm or ScriptedLM(reply=echo)
     header = Header(lm.name, EMBEDDER.name, EMBEDDER.dimension, asdict(config))
     store = Store.create(path, header)
@@ -215,7 +215,7 @@ HOSTILE = " ".join([*CONTROL_TOKENS, TAKEOVER, "".join(CONTROL_TOKENS), "<|im_<|
 
 
 def knowing_all_families():
-    """The small tokenizer, with every spelling as a control token: half special, half added."""
+    """Return the small tokenizer, with every spelling as a control token: half special, half added."""
     made = tokenizer.__wrapped__()
     made.add_special_tokens({"additional_special_tokens": list(CONTROL_TOKENS[::2])})
     made.add_tokens(list(CONTROL_TOKENS[1::2]))

@@ -60,7 +60,7 @@ def test_few_rows_are_summed_like_many(texts, query):
 
 
 def slow_bm25(texts, query):
-    """The formula, word by word and text by text."""
+    """Return the formula, word by word and text by text."""
     split = [words(text) for text in texts]
     mean = sum(map(len, split)) / len(split)
     scores = []

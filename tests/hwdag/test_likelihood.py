@@ -23,7 +23,7 @@ def session_of(lm):
 
 
 def until_answer(lm, nodes, verdict, ask=ANSWER):
-    """The whole chat up to the answer, written down by hand."""
+    """Return the whole chat up to the answer, written down by hand."""
     before, between, after = SearchPrompts().cut()
     codec, turns = lm.codec, lm.turns
     ids = [*turns.head, *codec.encode(before + "Who jumps?" + between)]

@@ -104,7 +104,7 @@ def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
 
 
 def scorer_of(task, embedder, side):
-    """A scorer of the choices of one walk, which it has learned."""
+    """Return a scorer of the choices of one walk, which it has learned."""
     from examples.train_navigator.choosing import fit_scorer, share_gained
 
     question = task.questions[0]

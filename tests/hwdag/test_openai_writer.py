@@ -195,7 +195,7 @@ def test_a_model_that_says_nothing_gives_an_empty_reply(content):
 
 
 def events(*lines):
-    """A stream of these lines after a piece of a reply."""
+    """Return a stream of these lines after a piece of a reply."""
     first = 'data: {"choices": [{"index": 0, "delta": {"content": "he"}}]}'
     return body("\n\n".join([first, *lines]).encode(), Content_Type="text/event-stream")
 

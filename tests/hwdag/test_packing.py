@@ -47,7 +47,7 @@ def test_rows_of_any_length_give_what_each_gives_alone(family):
 
 
 def forwards_of(lm):
-    """The lengths of all forwards from now on."""
+    """Return the lengths of all forwards from now on."""
     lengths = []
     lm.model.register_forward_pre_hook(
         lambda _, args, options: lengths.append((args or (options["input_ids"],))[0].shape[1]),

@@ -322,7 +322,7 @@ def test_pieces_of_a_line_in_types_of_different_size_are_read_from_left_to_right
 
 
 def rows_of(*flowables):
-    """The rows in the text of these, which stand between two paragraphs."""
+    """Return the rows in the text of these, which stand between two paragraphs."""
     around = [Paragraph(WATERWORKS, pdf_world.BODY), Paragraph(SCHOOL, pdf_world.BODY)]
     text = pdf_content(pdf_world.built([around[0], *flowables, around[1]])).text
     assert text.startswith(WATERWORKS) and text.endswith(SCHOOL)

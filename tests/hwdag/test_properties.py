@@ -181,7 +181,7 @@ def test_words_are_found_again_in_themselves(text):
 
 @st.composite
 def tokenised(draw):
-    """A text with the characters of its tokens: ascending; they may touch, overlap or leave gaps."""
+    """Return a text with the characters of its tokens: ascending; they may touch, overlap or leave gaps."""
     text = draw(TEXTS)
     borders = sorted(draw(st.lists(st.integers(0, len(text)), max_size=30)))
     return text, [Span(a, b) for a, b in pairwise(borders)]

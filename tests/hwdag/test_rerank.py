@@ -22,7 +22,7 @@ def tokens(lm, question, passages):
 
 
 def captured(lm, passages, question=QUESTION):
-    """The scores of the lab, from attention head by head."""
+    """Return the scores of the lab, from attention head by head."""
     return AttentionScoring.preset("qrhead").scores(capture_ranking(lm, question, passages))
 
 

@@ -65,7 +65,7 @@ def filled(path, seed=0):
 
 
 def kept(path):
-    """A folder for every segment."""
+    """Return a folder for every segment."""
     return sorted(path.with_name(f"{path.name}.arrays").glob("*"))
 
 
@@ -83,7 +83,7 @@ def read_fully(store):
 
 
 def check(path):
-    """The corpus of a process that opens the file now; it is that which the file alone makes."""
+    """Return the corpus of a process that opens the file now; it is that which the file alone makes."""
     with Store.open(path) as store:
         corpus = Snapshots(store).current()
         assert_same(corpus, read_fully(store), set(WORDS[:8]), QUERY)

@@ -89,7 +89,7 @@ def test_a_reopened_file_has_header_and_documents_in_order(store, path):
 
 
 def marked(name, seed):
-    """A world with finished calls, and bytes that occur in nothing else: words, vectors, hashes."""
+    """Return a world with finished calls, and bytes that occur in nothing else: words, vectors, hashes."""
     rng = np.random.default_rng(seed)
     chunks = int(rng.choice([1, 5, 40]))
     graph = random_graph(rng, chunks=chunks, levels=int(rng.integers(1, 4)), document_id=name)
@@ -620,7 +620,7 @@ def changed_row(draw, row, most=1):
 
 
 def consistent(row):
-    """A document's row with the hashes that go with it, where there are such."""
+    """Return a document's row with the hashes that go with it, where there are such."""
     _, count, identity, title, metadata, _, text = row
     try:
         hashed = records.hash_of(title, text, metadata)

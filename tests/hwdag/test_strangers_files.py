@@ -90,7 +90,7 @@ def with_a_circle(path, table, levels):
 
 
 def interior(child):
-    """A page that refers to one other page 400 times."""
+    """Return a page that refers to one other page 400 times."""
     cells = [struct.pack(">IBB", child, 0x80 | i >> 7, i & 0x7F) for i in range(1, 400)]
     page, places = bytearray(PAGE), []
     end = PAGE

@@ -20,7 +20,7 @@ REAL = sorted(FOLDER.glob("*.jinja"))
 
 
 def asking(text, shown="<bot>"):
-    """A template whose prompt for a reply is `text`, and that shows replies behind `shown`."""
+    """Return a template whose prompt for a reply is `text`, and that shows replies behind `shown`."""
     return ANY.replace("<bot>", shown) + f"{{% if add_generation_prompt %}}{text}{{% endif %}}"
 
 

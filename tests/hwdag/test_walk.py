@@ -162,7 +162,7 @@ class _Walked:
 
 
 def _walked(lm, seed):
-    """A walk over a random graph: along edges or not, ended by p_yes or by the budget."""
+    """Return a walk over a random graph: along edges or not, ended by p_yes or by the budget."""
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=int(rng.integers(3, 12)), levels=int(rng.integers(1, 4)))
     graph = headed(rng, graph)
@@ -405,12 +405,12 @@ def test_nodes_that_are_only_looked_at_leave_the_session_as_it_was(family):
 
 
 def opened(lm):
-    """A session of this module's question."""
+    """Return a session of this module's question."""
     return lm.session(QUESTION, prompts=SearchPrompts(), heads="all", max_new_tokens=8)
 
 
 def headed(rng, graph):
-    """The same graph; its nodes stand under three headings, or none."""
+    """Return the same graph; its nodes stand under three headings, or none."""
     names = rng.choice(["", "The harbour", "A bridge of stone", "Ferry"], len(graph)).tolist()
     nodes = (replace(node, heading=name) for node, name in zip(graph.nodes, names, strict=True))
     return replace(graph, nodes=tuple(nodes))
@@ -419,7 +419,7 @@ def headed(rng, graph):
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "seed"), [("llama", 0), ("mistral", 0)])
 def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
-    """The same nodes, p_yes, cache and answer, wherever p_yes ends it."""
+    """Return the same nodes, p_yes, cache and answer, wherever p_yes ends it."""
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=30, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
@@ -647,7 +647,7 @@ def free(indices):
 
 
 def part(frontier, name):
-    """One part of the scores of all nodes."""
+    """Return one part of the scores of all nodes."""
     return np.array([getattr(frontier.parts(i), name) for i in range(len(frontier.likeness))])
 
 
@@ -706,7 +706,7 @@ def test_k_nodes_are_filled_up_by_score_after_the_walk(keeps):
 
 
 def verbatim():
-    """A chunk of two sentences, one of them picked at level 2 and again at level 3."""
+    """Return a chunk of two sentences, one of them picked at level 2 and again at level 3."""
     nodes = [
         Node("d#1.0", "d", 1, "aa bb. cc dd.", "chunk", 6, (Span(0, 13),)),
         Node("d#1.1", "d", 1, "ee ff.", "chunk", 3, (Span(14, 20),)),

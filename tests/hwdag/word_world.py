@@ -19,7 +19,7 @@ RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def docx(body, *, numbering="", styles=STYLES, **parts):
-    """A Word file; `parts` are further parts of the document by kind, such as footnotes."""
+    """Return a Word file; `parts` are further parts of the document by kind, such as footnotes."""
     parts = {
         kind: f"<w:{kind} {NAMESPACES}>{xml}</w:{kind}>"
         for kind, xml in {"numbering": numbering, "styles": styles, **parts}.items()
@@ -46,7 +46,7 @@ def docx(body, *, numbering="", styles=STYLES, **parts):
 
 
 def paragraph(*runs, style="", num=None, level=0, mark=""):
-    """A paragraph of runs or texts, in a list if `num` names one."""
+    """Return a paragraph of runs or texts, in a list if `num` names one."""
     own = f'<w:pStyle w:val="{style}"/>' if style else ""
     if num is not None:
         own += f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{num}"/></w:numPr>'
@@ -60,7 +60,7 @@ def run(text, properties=""):
 
 
 def numbered(levels, *, overrides="", more="", number=1):
-    """A list whose levels have a format, a text and further elements."""
+    """Return a list whose levels have a format, a text and further elements."""
     inner = "".join(
         f'<w:lvl w:ilvl="{i}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{own}'
         f'<w:lvlText w:val="{text}"/></w:lvl>'

@@ -27,7 +27,7 @@ RANK, ALPHA, FIRST_LAYER = 4, 8.0, 1
 
 
 def town(name, number):
-    """A hand-made document with two questions of two hops each."""
+    """Return a hand-made document with two questions of two hops each."""
     texts = [
         f"The harbour of Brightwater {number} was built in 1871 by the engineer Clara Holm. "
         "Ships from three countries unload timber there every summer.",
@@ -68,7 +68,7 @@ def town(name, number):
 
 
 def summary(name, number):
-    """A hand-made text with what a person wrote about it."""
+    """Return a hand-made text with what a person wrote about it."""
     facts = ["an engineer built it", "ships unload timber", "the library burned down"]
     return {
         "id": name,
@@ -101,7 +101,7 @@ def read(path):
 
 
 def trained(places, out, *options):
-    """The folder of a short run."""
+    """Return the folder of a short run."""
     shape = ("--rank", RANK, "--alpha", ALPHA, "--first-layer", FIRST_LAYER)
     size = ("--tokens", 4000, "--batch-tokens", 800, "--accumulate", 2, "--rate", 0.01)
     place = ("--model", places / "tiny", "--dtype", "float32", "--device", "cpu", "--out", out)

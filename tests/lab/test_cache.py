@@ -67,7 +67,7 @@ class CountingEmbedder(HashingEmbedder):
 
 
 def write(prompt):
-    """A writer that repeats the last words of its prompt, as facts, questions or a summary."""
+    """Return a writer that repeats the last words of its prompt, as facts, questions or a summary."""
     said = " ".join(prompt.split()[-9:]).strip(".")
     return f"* {said}? | {said.split()[-1]}"
 
@@ -85,7 +85,7 @@ def seen(retriever):
 
 @pytest.mark.parametrize("method", ["raptor", "memwalker", "graphreader", "gem-rag"])
 def test_opened_again_it_is_the_same_and_pays_no_call(method, tmp_path):
-    """Every text that a model is asked about is asked about once, whatever is opened how often."""
+    """Return every text that a model is asked about is asked about once, whatever is opened how often."""
     config = {
         "raptor": RaptorConfig(**TREES),
         "memwalker": MemWalkerConfig(segment_tokens=30, summary_tokens=12),

@@ -391,7 +391,7 @@ JUNK = st.sampled_from([None, True, -1, 10**9, 0.5, "", " ", "x", "\ud800", [], 
 
 
 def holes(value):
-    """Every place in a JSON value."""
+    """Yield every place in a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     for key, each in inner:
         yield (key,)

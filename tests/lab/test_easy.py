@@ -35,7 +35,7 @@ def spans(*pairs):
 
 
 def brute_force(tokens, found):
-    """The owner of every token by counting characters; the range of the tokens of each sentence."""
+    """Return the owner of every token by counting characters; the range of the tokens of each sentence."""
     owners = []
     for token in tokens:
         shared = [len(set(range(*s)) & set(range(*token))) for s in found]

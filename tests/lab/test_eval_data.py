@@ -76,7 +76,7 @@ def write_rows(path, *rows):
 
 
 def changed(row, *place, to):
-    """A deep copy of the row with another value at the place."""
+    """Return a deep copy of the row with another value at the place."""
     copy = json.loads(json.dumps(row))
     inner = copy
     for key in place[:-1]:

@@ -125,7 +125,7 @@ F1 = {
 
 
 def by_table(result, number):
-    """The means of `F1`, with the same swing for all systems, so that pairs differ by a constant."""
+    """Return the means of `F1`, with the same swing for all systems, so that pairs differ by a constant."""
     return with_f1(result, F1[result.system, result.budget] + 0.05 * (-1) ** (number // 2))
 
 
@@ -246,7 +246,7 @@ def test_headlines_are_one_of_answers_and_one_of_evidence():
 
 
 def test_a_stop_is_compared_at_the_tokens_that_it_used(tmp_path, planted):
-    """The walk reads 20 of 40 tokens."""
+    """Return the walk reads 20 of 40 tokens."""
 
     def change(result, number):
         if result.system == "hwdag":

@@ -33,7 +33,7 @@ def question(
     sentences: Iterable[Span] = (),
     sets: Iterable[Iterable[Span]] = (),
 ) -> Question:
-    """The spans as the reader of the data would leave them: ascending and distinct."""
+    """Return the spans as the reader of the data would leave them: ascending and distinct."""
     return Question(
         "q",
         "Who?",

@@ -455,7 +455,7 @@ def test_algorithm_1_ranks_nodes_by_their_best_question():
 
 
 def slow_best_first(memory, start, similarity, budget, share):
-    """The search by its definition: all edges to all visited nodes, anew for every choice."""
+    """Return the search by its definition: all edges to all visited nodes, anew for every choice."""
     vectors = unit_rows(memory.question_vectors)
     texts = unit_rows(memory.tree.vectors)
     owners = MemoryGraph.of([memory]).owners

@@ -34,7 +34,7 @@ def pieces(text: str) -> list[str]:
 
 
 def plain_tokens(text: str) -> list[str]:
-    """The rules of SQuAD v1.1 one character, then one run at a time, without an expression."""
+    """Return the rules of SQuAD v1.1 one character, then one run at a time, without an expression."""
     kept = "".join(c for c in text.lower() if c not in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
     return "".join(" " if run in ("a", "an", "the") else run for run in pieces(kept)).split()
 
@@ -53,7 +53,7 @@ def plain_f1(prediction: list[str], answer: list[str]) -> float:
 
 
 def sorted_f1(prediction: list[str], answer: list[str]) -> float:
-    """The overlap as a merge of two sorted lists; F1 as the inverse mean of inverses."""
+    """Return the overlap as a merge of two sorted lists; F1 as the inverse mean of inverses."""
     ours, theirs, shared = sorted(prediction), sorted(answer), 0
     while ours and theirs:
         if ours[-1] == theirs[-1]:

@@ -184,7 +184,7 @@ def test_unknown_choices_are_refused():
 
 
 def merging(*tokens):
-    """A reader whose tokenizer has one token for a border and what stands before it."""
+    """Return a reader whose tokenizer has one token for a border and what stands before it."""
     inner = Tokenizer.from_str(tokenizer().backend_tokenizer.to_str())
     made = PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token="<|im_end|>", pad_token="<|endoftext|>"

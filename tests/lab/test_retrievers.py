@@ -53,7 +53,7 @@ def found(retrieval):
 
 
 def every(retriever, question, **options):
-    """All that can be found, best first."""
+    """Return all that can be found, best first."""
     config = SearchConfig(token_budget=3000)
     return found(retriever.search(question, config=config, k=10_000, **options))
 
@@ -370,7 +370,7 @@ def test_full_context_reads_everything_whatever_the_budget():
 
 
 def windowed(p_yes=share_of_question, question="Who guards the amber orchard?"):
-    """A text of several windows; its last but one sentence answers."""
+    """Return a text of several windows; its last but one sentence answers."""
     rng = np.random.default_rng(10)
     filler = [random_text(rng, 8) for _ in range(60)]
     filler[-2] = "Nobody but Silvia guards the amber orchard."

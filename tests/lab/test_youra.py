@@ -69,7 +69,7 @@ def attention_matrix(lm, ids, heads):
 
 
 def dense_scores(lm, window, question, config):
-    """The reaction scores of a window's sentences, straight from the paper."""
+    """Return the reaction scores of a window's sentences, straight from the paper."""
     ids = [*(lm.codec.opening or lm.codec.encode("\n")), *window.ids.tolist()]
     asked = lm.codec.encode("\n\n" + question)
     alone = attention_matrix(lm, ids, config.heads).mean(axis=0)  # eq. 2, 4, 5
@@ -215,7 +215,7 @@ def test_forwards_end_with_the_last_head_and_count_what_runs(heads, memory):
 
 
 def counting() -> tuple[HuggingFaceLM, list[int]]:
-    """A model, and the numbers of tokens of its forwards."""
+    """Return a model, and the numbers of tokens of its forwards."""
     lm, forwards = tiny_lm(), list[int]()
     logits = lm.engine.logits
     lm.engine.logits = lambda rows, **options: (  # type: ignore[method-assign]

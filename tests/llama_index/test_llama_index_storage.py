@@ -29,7 +29,7 @@ def place(request, tmp_path):
 
 
 def reloaded(index, folder, **options):
-    """The index as another process would load it, both released at the end."""
+    """Return the index as another process would load it, both released at the end."""
     return load_index_from_storage(persisted(index, folder / "context"), **models(**options))
 
 
@@ -179,7 +179,7 @@ def test_what_a_document_hides_from_models_stays_hidden(place, tmp_path):
 
 
 def failing(prompts, after):
-    """A writer whose server is gone after some prompts."""
+    """Return a writer whose server is gone after some prompts."""
 
     def reply(prompt: str) -> str:
         if len(prompts) == after:

@@ -21,7 +21,7 @@ HOSTILE += [[[]], {"": []}, [None], {"chunk_tokens": -1}, {"leaves": []}, "x" * 
 
 @cache
 def persisted():
-    """The JSON files of a sound folder, by name."""
+    """Return the JSON files of a sound folder, by name."""
     with TemporaryDirectory() as folder:
         built().storage_context.persist(folder)
         return {path.name: path.read_text("utf-8") for path in Path(folder).iterdir()}

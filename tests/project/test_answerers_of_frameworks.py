@@ -13,7 +13,7 @@ SENTENCE = "The smith mends the bell of the ferry"
 
 
 def number_of(prompt: str) -> str:
-    """The number in front of the sentence that answers."""
+    """Return the number in front of the sentence that answers."""
     found = re.search(rf"^\[(\d+)\] {SENTENCE}", prompt, re.MULTILINE)
     assert found is not None, prompt
     return found[1]

@@ -165,7 +165,7 @@ def free_port():
 
 
 def assert_healthy(check, image):
-    """The health check succeeds before long."""
+    """Return the health check succeeds before long."""
     for _ in range(60):
         with suppress(AssertionError):
             return run(*check, cwd=image.folder, env=image.variables)

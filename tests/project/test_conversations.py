@@ -47,7 +47,7 @@ def town(file):
 
 
 def wrong(pairs: list[Pair], ask: Ask) -> list[tuple[str, str, str]]:
-    """The second questions that another sentence comes first for, with that sentence."""
+    """Return the second questions that another sentence comes first for, with that sentence."""
     return [(p.first, p.then, found) for p in pairs if p.wanted not in (found := ask(p))]
 
 

@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def tables() -> dict[str, tuple[str, list[str]]]:
-    """The program above a table and the lines of its right column, by the title of the section."""
+    """Return the program above a table and the lines of its right column, by the title of the section."""
     text = (DOCS / "migration.md").read_text("utf-8")
     found = {}
     for section in re.split(

@@ -38,7 +38,7 @@ def installed(python):
 
 
 def once(tmp_path_factory, name, make):
-    """A folder that one of the workers fills and all of them read."""
+    """Return a folder that one of the workers fills and all of them read."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent

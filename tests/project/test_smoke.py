@@ -31,7 +31,7 @@ pytestmark = [
 
 
 def groups() -> list[tuple[str, ...]]:
-    """The multi-hop sets together, every other set alone."""
+    """Return the multi-hop sets together, every other set alone."""
     if not SMOKE.is_file():
         return [MULTI_HOP]
     names = dict.fromkeys(record.dataset for record in read_records(SMOKE))
@@ -39,7 +39,7 @@ def groups() -> list[tuple[str, ...]]:
 
 
 def chosen(names):
-    """All that several hops need; of another set the beginning of its shortest, and a question."""
+    """Return all that several hops need; of another set the beginning of its shortest, and a question."""
     records = [record for record in read_records(SMOKE) if record.dataset in names]
     if names == MULTI_HOP:
         return [(record.id, record.text, record.questions) for record in records]

@@ -141,7 +141,7 @@ def test_a_page_shows_hostile_texts_and_obeys_none(index, answer, visit, shown):
 
 @contextmanager
 def serving(index):
-    """The address of a server in a thread."""
+    """Yield the address of a server in a thread."""
     app = application(index, CONFIG)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)

@@ -94,7 +94,7 @@ def client(served):
 
 
 def refused(response):
-    """A refusal in words; events that begin may still end in an error of the same kind."""
+    """Return a refusal in words; events that begin may still end in an error of the same kind."""
     if response.status_code == 200:
         return "server failed" not in response.text
     return 400 <= response.status_code < 500 and response.json()["error"]["message"]
