@@ -16,10 +16,9 @@ from dataclasses import asdict, replace
 
 from hwdag.text.characters import without_surrogates
 from hwdag_files.content import Content, UnreadableError, said
-from hwdag_files.html import html_content
 from hwdag_files.packages import check_packed
 from hwdag_files.pdf import pdf_content
-from hwdag_files.readers import PACKED_SUFFIXES, READERS
+from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 
 CONVERTED_SUFFIXES = frozenset(READERS)
 """Office files and books, which the extra `documents` reads, notebooks and the like."""
@@ -67,6 +66,7 @@ def main() -> None:
     """Parse standard input, for `convert`; the arguments are the suffix of the file and the seconds."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # why: what a library prints is no answer
+    logging.disable()
     with suppress(ImportError, ValueError, OSError):  # Windows, or a lower limit that is there
         from resource import RLIMIT_AS, setrlimit
 
@@ -82,12 +82,10 @@ def main() -> None:
 
 def parse(data: bytes, suffix: str, layout_seconds: float | None = None) -> Content:
     """Read a file within this process; raises `UnreadableError`. The seconds are those of `pdf_content`."""
-    if suffix in CONVERTED_SUFFIXES:
-        content = _converted(data, suffix)
-    elif suffix == ".pdf":
+    if suffix == ".pdf":
         content = pdf_content(data, layout_seconds=layout_seconds)
     else:
-        content = html_content(data)
+        content = _converted(data, suffix)
     if len(content.text) > MOST_CHARACTERS:
         raise UnreadableError(
             f"its text has {len(content.text):,} characters, more than {MOST_CHARACTERS:,}"
@@ -96,12 +94,11 @@ def parse(data: bytes, suffix: str, layout_seconds: float | None = None) -> Cont
 
 
 def _converted(data: bytes, suffix: str) -> Content:
-    """Read a file of one of `READERS`; raises `UnreadableError`."""
+    """Read a file by its reader; raises `UnreadableError`."""
     if suffix in PACKED_SUFFIXES:
         check_packed(data)
-    logging.disable()
     try:
-        found = READERS[suffix](data)
+        found = (READERS.get(suffix) or TEXT_READERS[suffix])(data)
     except UnreadableError:
         raise
     except ImportError:

@@ -15,25 +15,24 @@ from hwdag.errors import InputError
 from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separated_lines
 from hwdag.types import Document
 from hwdag_files.content import Content, UnreadableError, as_notes, plain_content
-from hwdag_files.converting import CONVERTED_SUFFIXES, convert
+from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
 from hwdag_files.front_matter import with_front_matter
-from hwdag_files.html import html_content
 from hwdag_files.open_tables import with_aligned_rows
+from hwdag_files.readers import TEXT_READERS
 
-TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst", ".json"})
+TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst"})
 ALIGNED_SUFFIXES = frozenset({".txt", ".text"})
 ROWS_SUFFIXES = frozenset({".csv", ".tsv"})
 _CODE = ".c .cc .cpp .cs .go .h .hpp .java .js .jsx .kt .php .py .rb .rs .sh .sql .swift .ts .tsx"
 CODE_SUFFIXES = frozenset(_CODE.split())
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown"})
-HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 PARSED_SUFFIXES = frozenset({".pdf"}) | CONVERTED_SUFFIXES
 KNOWN_SUFFIXES = (
     TEXT_SUFFIXES
     | ROWS_SUFFIXES
     | CODE_SUFFIXES
     | MARKDOWN_SUFFIXES
-    | HTML_SUFFIXES
+    | frozenset(TEXT_READERS)
     | PARSED_SUFFIXES
 )
 """Suffixes, in lower case, that are read from a directory."""
@@ -45,7 +44,7 @@ MAX_BYTES = 1 << 28
 MAX_SECONDS = 300.0
 
 LONGEST_PAGE = 1 << 20
-"""Bytes of an HTML page that is parsed within this process, without a limit of time."""
+"""Bytes of a page, or another text with a structure, that is parsed within this process, without a limit of time."""
 
 _ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
 
@@ -146,9 +145,9 @@ def _document(
 
 
 def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
-    if suffix in HTML_SUFFIXES and len(data) <= LONGEST_PAGE:
-        return html_content(data)
-    if suffix in HTML_SUFFIXES | PARSED_SUFFIXES:
+    if suffix in TEXT_READERS and len(data) <= LONGEST_PAGE:
+        return parse(data, suffix)
+    if suffix in TEXT_READERS or suffix in PARSED_SUFFIXES:
         content = convert(data, suffix, max_seconds=max_seconds)
     else:
         content = plain_content(data)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 
 from hwdag_files.content import Content
 from hwdag_files.epub import epub_content
+from hwdag_files.html import html_content
 from hwdag_files.notebook import notebook_content
+from hwdag_files.records import records_content
 from hwdag_files.sheets import workbook_content
 from hwdag_files.slides import slides_content
 from hwdag_files.word import word_content
@@ -22,7 +24,13 @@ READERS: Mapping[str, Callable[[bytes], Content]] = {
     ".pptx": slides_content,
     ".xlsx": workbook_content,
 }
-"""Readers by suffix. PDF and HTML, which have arguments or limits of their own, are not among them."""
+"""Readers by suffix. PDF, which has arguments of its own, is not among them."""
+
+TEXT_READERS: Mapping[str, Callable[[bytes], Content]] = {
+    **dict.fromkeys((".htm", ".html", ".xhtml"), html_content),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), records_content),
+}
+"""Readers of texts with a structure, which are quick enough for the calling process if a file is small."""
 
 PACKED_SUFFIXES = frozenset({".docx", ".epub", ".pptx", ".xlsx"})
 """Kinds that are zips: their unpacked size is checked first."""
