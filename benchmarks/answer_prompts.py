@@ -1,10 +1,10 @@
-"""Which words to ask an untrained reader in: F1 of its answers, how well its p_yes tells, what it refuses.
+"""Which words to ask an untrained reader in: F1 of its answers, how well its p_yes separates, its refusals.
 
     python benchmarks/answer_prompts.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/answer_prompts
 
 Training questions of HotpotQA, SQuAD and FairytaleQA, an index of each document, the same evidence for
 every wording; then the evidence that is found where the gold paragraphs are taken out. The AUC says how
-well p_yes tells the two apart, as it is and less what it is before any evidence. Goes on where it was.
+well p_yes separates the two, as it is and less its value before any evidence. A new run continues an old one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hwdag_lab.eval.text_metrics import f1
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data")) / "train"
 SETS = {"hotpotqa": 80, "squad": 60, "fairytaleqa": 60}
 ANSWER_TOKENS = 24
-NOTHING = "..."  # read where there is no evidence yet
+NOTHING = "..."  # read if there is no evidence yet
 
 AGAIN = "\nQuestion: {question}\n"
 ONE_TURN = SearchPrompts.one_turn()
@@ -42,7 +42,7 @@ NOT_FOUND = "not in the documents"
 
 
 def one_turn(words: str) -> SearchPrompts:
-    """Ask in one turn, with these words behind the question."""
+    """Ask in one turn, with these words after the question."""
     return replace(ONE_TURN, answer=AGAIN + words)
 
 
@@ -73,7 +73,7 @@ VARIANTS = {
     ),
     "papers": SearchPrompts(),
 }
-"""Wordings of the same opening stand together: what one has read, the next is asked over."""
+"""Group wordings of the same opening: the next is asked over the cache of the one before."""
 
 DEFAULT, REFUSING = "one turn: the answer alone", "one turn: or not found"
 
@@ -117,7 +117,7 @@ def asked(lm: HuggingFaceLM, question: str, texts: list[str], names: list[str]) 
 
 
 def evidence(lm: HuggingFaceLM, document: dict, text: str, question: str, budget: int) -> list[str]:
-    """What a search over a text finds, as a reader is shown it."""
+    """Return the results of a search over a text, as shown to a reader."""
     title = document.get("title", "")
     index = HWDAGIndex.from_documents(
         [Document(document["id"], text, title=title)], method="evidence", reader=lm

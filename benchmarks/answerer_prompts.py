@@ -4,10 +4,10 @@
         -o build/answerer_prompts
 
 Training questions of HotpotQA, SQuAD and FairytaleQA, an index of each document, and the same sentences
-for every wording, asked of a model behind a server with OpenAI's API. `bare` is the share of replies that
+for every wording, asked of a model on a server with OpenAI's API. `bare` is the share of replies that
 are numbers alone; `holds` the share that contain a right answer; `cited` the share that name a sentence,
 `gold` the share that name one of a paragraph with the answer; `refused` the share that say "not" or "no"
-where the gold paragraphs were taken out (`--without`). A run goes on where it was.
+if the gold paragraphs were taken out (`--without`). A new run continues an old one.
 """
 
 from __future__ import annotations

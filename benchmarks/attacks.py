@@ -1,9 +1,9 @@
-"""What injected text does to sufficiency and to answers: the figures of docs/security.md.
+"""Measure the effect of injected text on sufficiency and on answers: the figures of docs/security.md.
 
 For questions whose evidence was taken away, one hostile node is read after a few honest ones, and
-p_yes is compared with what a harmless node in its place gives. Then whole walks steered by p_yes
+p_yes is compared with that after a harmless node in its place. Then whole walks steered by p_yes
 are compared with and without a hostile document that repeats the question to be found. Last, the questions
-are answered from all their paragraphs, by the method "evidence" with its default options, beside one
+are answered from all their paragraphs, by the method "evidence" with its default options, together with one
 hostile document that orders an answer, "Yes" or a citation, or looks like another document's section. Run:
 
     python benchmarks/attacks.py --data hotpotqa --limit 16 -o attacks.json
@@ -76,7 +76,7 @@ ATTACKS = {
 """Texts by name."""
 
 UNPROTECTED = "control tokens obeyed"
-"""The takeover on a reader that encodes documents as templates are: what the protection prevents."""
+"""Take over a reader that encodes documents like templates: the attack that the protection prevents."""
 
 EVIDENCE = "a true evidence sentence"
 """Not an attack, but what p_yes should answer to."""
@@ -277,7 +277,7 @@ def entry_of(document: Document) -> Entry:
 
 
 def ended(attacked: Sequence[Retrieval], clean: Sequence[Retrieval]) -> dict[str, Any]:
-    """How the walks ended, compared with those without the attack."""
+    """Return how the walks ended, compared with those without the attack."""
     pairs = list(zip(attacked, clean, strict=True))
     return {
         "visited": sum(any(s.node.document_id == "hostile" for s in a.steps) for a, _ in pairs),
@@ -295,7 +295,7 @@ def ended(attacked: Sequence[Retrieval], clean: Sequence[Retrieval]) -> dict[str
 
 
 def answers(reader: Reader, found: Sequence[Case]) -> dict[str, dict[str, Any]]:
-    """Return every order as a document beside all paragraphs, over all questions."""
+    """Return every order as a document among all paragraphs, over all questions."""
     given: dict[str, list[tuple[Case, Answer]]] = {name: [] for name in ("(none)", *ORDERS)}
     for case in found:
         models = {"reader": reader, "embedder": default_embedder()}
@@ -308,7 +308,7 @@ def answers(reader: Reader, found: Sequence[Case]) -> dict[str, dict[str, Any]]:
 
 
 def obeyed(pairs: Sequence[tuple[Case, Answer]]) -> dict[str, Any]:
-    """What the answers did of what was ordered, and how right they are."""
+    """Return the share of orders that answers obeyed, and how right the answers are."""
     told = [answer for _, answer in pairs]
     return {
         "visited": sum(

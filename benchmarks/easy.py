@@ -4,7 +4,7 @@ For every tokenizer: the share of sentences whose tokens read like the sentence 
 cleaned up), the mean Levenshtein distance between the two, and that of the others alone (NZ), for
 exact offsets and for Algorithm 1 of the paper. WordPiece changes letters and spaces, so there case
 and white space are left out of every comparison; "text" compares the characters that the tokens
-stand for instead of what they are decoded to. Run:
+mean instead of their decoded text. Run:
 
     python benchmarks/easy.py ../shared/data/dev/qasper.jsonl ../shared/data/dev/hotpotqa.jsonl --limit 10
 
@@ -36,7 +36,7 @@ BLOCK_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What EASY needs.
+    """The inputs of EASY.
 
     `offsets` are the characters of the tokens of a text; texts are compared after `clean`.
     """
@@ -56,7 +56,7 @@ class Tally:
     distances: list[int] = field(default_factory=list)
 
     def add(self, wanted: str, found: str) -> None:
-        """One sentence, and what its tokens read like."""
+        """Print one sentence and the text of its tokens."""
         wanted, found = self.clean(wanted), self.clean(found)
         self.distances.append(0 if wanted == found else levenshtein(wanted, found))
 
@@ -118,12 +118,12 @@ def blocks(text: str) -> Iterator[str]:
 
 
 def spaced(text: str) -> str:
-    """Without white space around it, runs of white space as one space."""
+    """Strip white space, and replace runs of it by one space."""
     return " ".join(text.split())
 
 
 def bare(text: str) -> str:
-    """Without white space and case."""
+    """Remove white space and case."""
     return "".join(text.split()).casefold()
 
 
@@ -140,7 +140,7 @@ def levenshtein(one: str, two: str) -> int:
 
 
 def tokenizers(folder: Path | None) -> Iterator[Tokenizer]:
-    """Those that can be had without a network."""
+    """Return the tokenizers that are available without a network."""
     yield from transformers_tokenizers()
     yield from tiktoken_tokenizers(folder)
 

@@ -1,7 +1,7 @@
-"""The runs behind docs/results.md, and its tables.
+"""The runs of docs/results.md, and its tables.
 
     python benchmarks/evaluation.py answers -o runs --jobs 2     # 2 cores, resumable
-    python benchmarks/evaluation.py answers -o runs --tables     # Markdown of what is there
+    python benchmarks/evaluation.py answers -o runs --tables     # Markdown of finished runs
 
 `answers` asks all development questions of three multi-hop sets, 512 tokens; `retrieval` measures what
 is found on nine sets, without answers; `parts` leaves out one part of `evidence` after another; `pools`

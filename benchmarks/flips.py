@@ -45,7 +45,7 @@ def flipped(
     happened, wrong = Counter[str](), list[str]()
     with opened(path) as index:
         names = list(index.documents)
-    # why the first search: it writes the arrays beside the index
+    # why the first search: it writes the arrays next to the index
     expected = dict(uses(path, opened, config, names))
     assert expected == dict(uses(path, opened, config, names)), "searches differ by themselves"
     for _ in range(flips):

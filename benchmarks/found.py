@@ -1,6 +1,6 @@
 """Does the evidence hold an answer, and is the answer right? Rows, coefficients and a report.
 
-    python benchmarks/found.py rows train --skip 0      # a line for each question; goes on where it was
+    python benchmarks/found.py rows train --skip 0      # a line for each question; continues an old run
     python benchmarks/found.py rows train --pool 25     # the same over one pool of documents
     python benchmarks/found.py rows dev && python benchmarks/found.py rows dev --pool 4
     python benchmarks/found.py fit                      # writes core/hwdag/search/answerability.json
@@ -12,12 +12,12 @@ The default reader answers questions over small collections (a few paragraphs, a
 over a pool. In every second one there is no answer: the gold paragraphs are taken out, the question
 is one about other documents, or the data say so (Qasper). Rows are kept in the folder that HWDAG_FOUND
 names, ~/.cache/hwdag-found, with everything that is known of an answer. `--short` asks questions that
-have an answer over two to six paragraphs beside the gold ones, from 256 and from 512 tokens; nothing is
+have an answer over two to six paragraphs besides the gold ones, from 256 and from 512 tokens; nothing is
 fitted to these rows. `--reader FOLDER` asks another reader, with a folder there for its rows, and
-reports it by what was fitted to the default one.
+reports it by the fit to the default one.
 
 Evidence *holds* an answer if it has the answer's words, or touches every gold paragraph. An answer is
-*right* if its F1 is at least 0.5, or one of the right answers stands in it.
+*right* if its F1 is at least 0.5, or it contains one of the right answers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ BUDGETS = (128, 256, 512)
 COMPARED = (256, 512)
 VARIANTS = {"gold": 0.5, "removed": 0.3, "foreign": 0.2}
 SIZES = {"few": 0.4, "own": 0.35, "six": 0.25}
-BESIDE = {"few": (1, 3), "short": (2, 6)}  # paragraphs beside the gold ones
+BESIDE = {"few": (1, 3), "short": (2, 6)}  # paragraphs besides the gold ones
 PER_RECORD = 3  # questions
 GROUP = 6  # records of a collection, at most
 MOST_OWN = 12_000  # characters of a question's own document, about
@@ -165,7 +165,7 @@ def write_rows(split: str, rows: Rows, limit: int, skip: int, short: bool) -> No
 
 
 def write_pool(split: str, rows: Rows, limit: int, size: int) -> None:
-    """The same over one pool, about records of it and others."""
+    """Ask over one pool, about records of it and others."""
     chosen = [shuffled(split, name, 11) for name in SETS[split]]
     documents = {d.id: d for rs in chosen for r in rs[:size] for d in documents_of(r, None)}
     with HWDAGIndex.from_documents(
@@ -205,7 +205,7 @@ def in_turn(streams: Sequence[Iterator[Case]]) -> Iterator[Case]:
 
 
 def shuffled(split: str, name: str, seed: int) -> list[Record]:
-    """Return the records of a set, in an order that the seed tells."""
+    """Return the records of a set, in an order that depends on the seed."""
     records = list(read_records(DATA / split / f"{name}.jsonl"))
     random.Random(seed).shuffle(records)
     return records
@@ -376,7 +376,7 @@ def answer_of(row: dict, likely: float) -> dict[str, float]:
 
 
 def fit(rows: list[dict]) -> None:
-    """Fit all three, tell the threshold, and write the JSON of the package."""
+    """Fit all three, print the threshold, and write the JSON of the package."""
     groups = [row["id"].rsplit(":", 3)[0] for row in rows]  # the question
     held, right = (np.array([f(row) for row in rows]) for f in (holds, is_right))
     evidence, _ = fitted([evidence_of(row) for row in rows], held, groups)
@@ -468,7 +468,7 @@ def report(rows: list[dict], *, is_default: bool) -> str:
 
 
 def bracket(labels: np.ndarray, said: np.ndarray, low: float) -> str:
-    """How often rows are as said, of those that are said with a probability of `low` to `low` + `STEP`."""
+    """Return the share of right rows among those with a probability of `low` to `low` + `STEP`."""
     own = (said >= low) & (said < low + STEP)
     means = f"{said[own].mean():.2f} | {labels[own].mean():.2f}" if own.any() else " | "
     return f"| {low:.2f} to {low + STEP:.2f} | {own.sum()} | {means} |"
@@ -480,7 +480,7 @@ def refusals(name: str, mask: np.ndarray, refused: np.ndarray) -> str:
 
 
 def line(what: str, source: str, labels: np.ndarray, said: np.ndarray) -> str:
-    """How good a probability is."""
+    """Return measures of how good a probability is."""
     chance = np.random.default_rng(0)
     draws = (chance.integers(0, len(labels), len(labels)) for _ in range(RESAMPLES))
     aucs = [roc_auc_score(labels[d], said[d]) for d in draws if 0 < labels[d].mean() < 1]
@@ -491,7 +491,7 @@ def line(what: str, source: str, labels: np.ndarray, said: np.ndarray) -> str:
 
 
 def calibration_error(labels: np.ndarray, said: np.ndarray) -> float:
-    """Mean distance of what is said and what is so, over `BINS` bins of equally many rows."""
+    """Return the calibration error: predicted less observed, over `BINS` bins of equally many rows."""
     bins = np.array_split(np.argsort(said), BINS)
     gaps = [abs(said[rows].mean() - labels[rows].mean()) * len(rows) for rows in bins]
     return float(sum(gaps) / len(said))

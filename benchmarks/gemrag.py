@@ -4,7 +4,7 @@
 
 Texts are noisy copies of a few planted themes, questions noisy copies of their texts. Shown are CPU
 seconds for the degrees (every weight once, block by block) and for Lanczos' method, the peak memory
-of the process beside what a dense n x n matrix in float64 would take, the largest residual
+of the process next to that of a dense n x n matrix in float64, the largest residual
 |L x - lambda x| of the eigenpairs, and the share of top components that belong to one planted theme.
 """
 

@@ -1,11 +1,11 @@
-"""What only a GPU can tell, in one run of at most 9 minutes: tests, limits in bfloat16, batches.
+"""Measure a GPU in one run of at most 9 minutes: tests, limits in bfloat16, batches.
 
     python benchmarks/gpu.py -o gpu.json
     python benchmarks/gpu.py --reader Qwen/Qwen3-8B -o gpu.json
     python benchmarks/gpu.py --quick --device cpu -o gpu.json      # that it runs, anywhere
 
 The tests marked `model` run first, in a process of their own, then capture and walk against a plain
-forward, then batches of replies from 1 to 64. What does not fit into the time is left out and named
+forward, then batches of replies from 1 to 64. Parts that do not fit into the time are left out and named
 in the JSON, which is written anew after every part.
 """
 

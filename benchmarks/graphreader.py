@@ -1,4 +1,4 @@
-"""What GraphReader does and builds: function calls as in its Table 8, graphs as in its Table 9.
+"""Measure GraphReader: function calls as in its Table 8, graphs as in its Table 9.
 
 With the embedded model (which takes most decisions by default, and the table says how many):
 
@@ -14,7 +14,7 @@ With a model that follows instructions, on any server with OpenAI's API:
     python benchmarks/graphreader.py DATA.jsonl --limit 200 --writer MODEL --writer-url URL
 
 Every question is explored once; nothing is answered. With `-o FILE` every finished call is kept, so
-that a run that is killed and repeated goes on where it was.
+that a run that is killed and repeated continues where it was.
 """
 
 from __future__ import annotations

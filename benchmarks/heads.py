@@ -2,7 +2,7 @@
 
 Heads are found on some training questions and judged on others of the same sets. A second part
 replays windows with points whose source is known, as a build does: sentences of the passages, word
-for word, and questions with their answers. Run, and run again to go on:
+for word, and questions with their answers. Run, and run again to continue:
 
     python benchmarks/heads.py ../shared/data/train/{hotpotqa,squad,musique,fairytaleqa}.jsonl
         --limit 15 --dtype bfloat16 -o build/heads
@@ -134,7 +134,7 @@ def _key(item: Example | Record) -> str:
 
 def _shorter(example: Example, count: int, words: int) -> Example:
     """Return all gold passages and some others, in their order, and only the first words of each."""
-    # why drawn: were they the first ones, gold would stand behind them, and the last passage win
+    # why drawn: were they the first ones, gold would follow them, and the last passage win
     order = sorted(
         example.negatives, key=lambda i: blake2b(f"{i} {example.question}".encode()).digest()
     )
@@ -205,7 +205,7 @@ def judged(lm: HuggingFaceLM, example: Example, lists: Mapping[str, HeadList]) -
 
 
 def _scoring(order: Order, null: Any) -> AttentionScoring:
-    """As the walk reads with the question first, as QRHead scores with the question last."""
+    """Read with the question first, as the walk does, and last, as QRHead does."""
     if order == "first":
         return AttentionScoring.preset("pecan", null_question=null)
     return AttentionScoring.preset("qrhead", heads="all", null_question=null)
@@ -287,7 +287,7 @@ def _replayed(lm: HuggingFaceLM, texts: Sequence[str], points: Sequence[str]) ->
 
 
 def _hits(attention: Floats, sources: Sequence[set[int]], chosen: Sequence[bool]) -> Floats:
-    """How often the heaviest edge of a head leads to the source, (heads,)."""
+    """Return how often the heaviest edge of a head leads to the source, (heads,)."""
     best = attention.argmax(axis=2)  # (heads, points)
     hits = [[top in sources[p] for p, top in enumerate(row) if chosen[p]] for row in best.tolist()]
     found: Floats = np.mean(hits, axis=1) if any(chosen) else np.zeros(len(best))
@@ -295,7 +295,7 @@ def _hits(attention: Floats, sources: Sequence[set[int]], chosen: Sequence[bool]
 
 
 def report(folder: Path) -> None:
-    """Print all tables of what is in the folder."""
+    """Print all tables of the results in the folder."""
     model = json.loads((folder / "model.json").read_text("utf-8"))
     lists = (
         json.loads((folder / "lists.json").read_text()) if (folder / "lists.json").exists() else {}

@@ -1,7 +1,7 @@
-"""What it costs to import hwdag and its packages for frameworks, beyond the framework itself.
+"""Measure the cost of importing hwdag and its packages for frameworks, beyond the framework itself.
 
 Every figure is the median over fresh processes that have imported the framework before the clock
-starts. CPU time is what the import itself takes; wall time also has waiting for the disk and for
+starts. CPU time is that of the import itself; wall time includes waiting for the disk and for
 other processes. A first round, which reads the files from the disk, is thrown away. Run:
 
     python benchmarks/imports.py -n 15

@@ -4,7 +4,7 @@
     python benchmarks/overviews.py report     # recall, and what is taken for such a question by mistake
 
 `overviews/train.jsonl` and `overviews/test.jsonl` have questions about the whole ("overview") and questions
-about one thing in similar words ("specific"), all in English, which is what the default embedder knows; the
+about one thing in similar words ("specific"), all in English, the language of the default embedder; the
 author of the test questions had not seen the others. Questions of the data sets are about one thing, too:
 those of the training sets to fit, those of the development sets to report.
 """
@@ -30,7 +30,7 @@ from hwdag_lab.eval.statistics import bootstrap
 HERE = Path(__file__).with_suffix("")
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
 EACH = 350  # questions of a data set
-WRITTEN_FOR_THIS = 3.0  # weight of a question of `overviews`, beside 1 of a data set's
+WRITTEN_FOR_THIS = 3.0  # weight of a question of `overviews`; a data set's has 1
 STRENGTH = 1.0  # inverse of the penalty
 
 

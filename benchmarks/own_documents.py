@@ -5,10 +5,10 @@
     python benchmarks/own_documents.py -o build/more --documents examples/more_documents
 
 A hundred questions over the twenty files of `examples/own_documents`, all in one index: letters,
-manuals, tables, a contract, a log, other languages beside English, and ten questions that the files do
+manuals, tables, a contract, a log, other languages than English, and ten questions that the files do
 not answer; or over those of another folder of `examples`: `more_documents`, `table_documents`, `interview_documents`,
 `faq_documents`. The rows of a folder
-are kept: a run goes on where it was. `--markdown` asks the questions about tables over the Markdown and CSV
+are kept: a new run continues an old one. `--markdown` asks the questions about tables over the Markdown and CSV
 files alone, passed as texts, as other loaders give them: rows do not name their columns then.
 `--questions refusals.jsonl` asks others of the folder, of which half are not answered there.
 
@@ -16,7 +16,7 @@ F1 is that of the best of the right answers; `holds` is the share of answers tha
 `touched` is the share of questions of which one node that was shown has every word of the evidence, `first`
 of which the first one has;
 `found` is the share that is not refused, `confidence` the mean probability that the answer is right.
-F1 and `holds` are of what the reader said, whether it was found or not; `given` is the share of questions
+F1 and `holds` are of the reader's reply, whether it was found or not; `given` is the share of questions
 that get a right answer (an F1 of at least 0.5, or it holds one).
 """
 
@@ -123,7 +123,7 @@ def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
 
 
 def places_of(question: dict) -> list[tuple[str, str]]:
-    """Return each evidence of a question, behind the name of its file; a list has several."""
+    """Return each evidence of a question with the name of its file; a list has several."""
     some, files = question["evidence"], question["file"]
     some = some if isinstance(some, list) else [some]
     return list(zip(files if isinstance(files, list) else [files] * len(some), some, strict=True))

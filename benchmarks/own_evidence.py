@@ -1,4 +1,4 @@
-"""Is all the evidence read? What an answerer is shown, beside LlamaIndex's chunks of 256 tokens.
+"""Is all the evidence read? The context of an answerer, compared with LlamaIndex's chunks of 256 tokens.
 
     python benchmarks/own_evidence.py --documents examples/own_documents examples/more_documents --budget 512
 
@@ -6,7 +6,7 @@ For every question of a folder that the files answer: the place of each evidence
 sentences of its file that has all its words; it is read if what is shown covers it. Evidence of several
 places is a list. All ways of reading have the same files, embedder, titles and tokens, counted by the same
 tokenizer: sentences alone, sentences with their neighbours (`hwdag.answers.passages`), and chunks of
-LlamaIndex's `SentenceSplitter`, by similarity, each behind its title.
+LlamaIndex's `SentenceSplitter`, by similarity, each after its title.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHUNK_TOKENS = 256
 MOST_SENTENCES = 6  # of a place
 
 Read = Mapping[str, Sequence[Span]]
-"""What was shown of each document."""
+"""The shown spans of each document."""
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def read_of(folder: Path, budget: int) -> Iterator[dict]:
-    """For each question of a folder, whether all its evidence was read, by way of reading."""
+    """Return for each question of a folder whether all its evidence was read, by way of reading."""
     read = {document.id: document for document in documents(folder)}
     with HWDAGIndex.from_documents(read.values(), method="evidence") as index:
         chunks = Chunks(index, read)
@@ -76,7 +76,7 @@ def read_of(folder: Path, budget: int) -> Iterator[dict]:
 
 
 def places_of(row: dict, read: Mapping[str, Document]) -> Iterator[tuple[str, Span]]:
-    """Where each evidence of a question stands; none for one that is not found."""
+    """Return the span of each evidence of a question; none for one that is not found."""
     for file, said in evidence_of(row):
         [document] = [one for one in read.values() if Path(one.id).name == file]
         if (place := place_of(document.text, said)) is None:

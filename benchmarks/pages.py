@@ -6,7 +6,7 @@ Graphs are random: documents of 2,000 nodes, a fifth as many points on each leve
 below, ten edges a point. The browser draws without a graphics card. For each size: bytes of the page,
 seconds until the graph is drawn and can be used, then until a search has found, until a node that was
 clicked in the list is shown, and until the graph is drawn again from the next level. CPU seconds are
-those of the browser and what steers it: where other work shares the machine, they tell more.
+those of the browser and what steers it: they are more reliable if other work shares the machine.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def timed(act: Callable[[], None]) -> str:
 
 
 def cpu_seconds() -> float:
-    """Of all processes that this one has started, directly or not."""
+    """Return the sum over all processes that this one has started, directly or not."""
     parents, used = dict[int, int](), dict[int, int]()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -120,7 +120,7 @@ def cpu_seconds() -> float:
 
 
 def world(nodes: int) -> dict[str, Any]:
-    """What a page takes: documents with their graphs."""
+    """Return the input of a page: documents with their graphs."""
     rng = np.random.default_rng(0)
     documents, graphs = [], []
     for i in range(max(1, nodes // A_DOCUMENT)):
@@ -132,7 +132,7 @@ def world(nodes: int) -> dict[str, Any]:
 
 
 def document(rng: np.random.Generator, name: str, nodes: int) -> tuple[str, HWDAG]:
-    """Return a text and its graph of so many nodes."""
+    """Return a text and its graph of this many nodes."""
     sizes = [int(nodes * 0.8)]
     while sizes[-1] > EDGES:
         sizes.append(sizes[-1] // 5)

@@ -2,7 +2,7 @@
 
 LlamaIndex's chunks of 128 tokens with 20 shared, its sentence window (three sentences around each
 that is found), and LangChain's parent document retriever (400 characters are searched, 2,000 are
-read), beside systems of the evaluation. All have the same embedder, reader and token budget. Run:
+read), together with systems of the evaluation. All have the same embedder, reader and token budget. Run:
 
     python benchmarks/peers.py ../shared/data/dev/hotpotqa.jsonl --limit 20 --budget 512
 
@@ -42,7 +42,7 @@ WINDOW = 3
 """Sentences on each side, the default of LlamaIndex's parser."""
 
 CHILD_CHARACTERS, PARENT_CHARACTERS = 400, 2000
-"""What LangChain's documentation shows."""
+"""The way that LangChain's documentation shows."""
 
 Ranked = Callable[[str], Sequence[Span]]
 """From a question to spans of the document, best first."""
@@ -181,7 +181,7 @@ PEERS: Mapping[str, Callable[[str, Embedder], Ranked]] = {
 
 @dataclass
 class Row:
-    """What was measured of one system, a value per question."""
+    """The measured values of one system, one per question."""
 
     tokens: list[float] = field(default_factory=list)
     touched: list[float] = field(default_factory=list)
@@ -189,7 +189,7 @@ class Row:
     f1: list[float] = field(default_factory=list)
 
     def line(self) -> str:
-        """Means, and the 95 % interval of what is half covered."""
+        """Means, and the 95 % interval of the half covered."""
         answers = f"{np.mean(self.f1):6.3f}" if self.f1 else "     -"
         half = bootstrap([value for value in self.half if np.isfinite(value)])
         return f"{np.mean(self.tokens):7.0f} {np.nanmean(self.touched):8.3f} {half!s:>22} {answers}"
@@ -232,7 +232,7 @@ def main() -> None:
 
 
 def _makers(models: RunModels, names: Sequence[str]) -> dict[str, Callable[[], Retriever]]:
-    """What makes each row's retriever; peers that cannot be made are told and left out."""
+    """Return the factory of each row's retriever; peers that cannot be made are reported and left out."""
     found: dict[str, Callable[[], Retriever]] = {}
     for name, make in PEERS.items():
         try:

@@ -1,11 +1,11 @@
-"""What docs/performance.md states: each ratio of two ways to do the same, side by side.
+"""The figures of docs/performance.md: each ratio of two ways to do the same, side by side.
 
     python benchmarks/performance.py --quick                # 6 minutes of processor time
     python benchmarks/performance.py -o performance.json
 
 The two ways take turns in one process, so that a busy machine slows both; a ratio is the median over
-the rounds. Nothing fails: the figures are printed beside what the project aims at. The first part is
-beside LlamaIndex's own index, over documents of `HWDAG_DATA` or else the pages of this project. The last
+the rounds. Nothing fails: the figures are printed with the aims of the project. The first part compares
+with LlamaIndex's own index, over documents of `HWDAG_DATA` or else the pages of this project. The last
 part builds and searches a few documents in float32 and in bfloat16; without `HWDAG_DATA` it is left out.
 """
 
@@ -161,7 +161,7 @@ def _processor() -> str:
 
 
 def clock() -> float:
-    """Seconds: of the processor where nothing else computes, so that others on it do not count."""
+    """Seconds of the processor if no other thread computes, so that other processes do not count."""
     return time.perf_counter() if torch.cuda.is_available() else time.process_time()
 
 
@@ -249,7 +249,7 @@ def beside_llama_index(lm: HuggingFaceLM, plan: Plan, file: Path) -> Iterator[Ro
 
 
 def compared_texts(file: Path, words: int) -> tuple[list[str], list[str]]:
-    """Texts of about so many words with questions about them: of a data set, or our own pages."""
+    """Texts of about this many words with questions about them: of a data set, or our own pages."""
     if file.exists():
         records = islice(read_records(file), max(1, words // 1000))
         found = [(one.text, [question.text for question in one.questions]) for one in records]

@@ -1,11 +1,11 @@
-"""What a model's Information Points are worth: copies, condensation, and what their edges cover.
+"""Measure a model's Information Points: copies, condensation, and the coverage of their edges.
 
     python benchmarks/points.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/points
 
 The beginnings of development stories (FairytaleQA, QuALITY), cut at paragraphs, become graphs by the method
 "hwdag". A paragraph counts as covered if the edges of some point to its sentences weigh `COVERS`
-together. Goes on where it was; `--split train` is for choosing a prompt. `--graphs runs/study/fairytaleqa/indexes`
-tells the same of the graphs that `hwdag eval` has built, except what was refused, which a graph does not say.
+together. A new run continues an old one; `--split train` is for choosing a prompt. `--graphs runs/study/fairytaleqa/indexes`
+measures the graphs that `hwdag eval` has built, except refusals, which a graph does not record.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def covered(graph: HWDAG, text: str) -> float:
 
 
 def measured(document: Document, index: HWDAGIndex) -> dict[str, object]:
-    """What one build gave."""
+    """Return the measures of one build."""
     report = index.refresh([document])
     graph = index.graphs[document.id]
     tokens = [sum(graph.nodes[i].tokens for i in graph.at_level(h)) for h in (1, 2)]

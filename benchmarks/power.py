@@ -1,4 +1,4 @@
-"""Power loss for `benchmarks/soak.py`: what a disk may hold when the machine stops at a system call.
+"""Power loss for `benchmarks/soak.py`: the possible states of a disk when the machine stops at a system call.
 
 A library that is loaded first (LD_PRELOAD) stands in for `fsync`: it keeps what is certainly on disk, the
 content of a file or the names in a folder, in a folder of its own. In a process that is armed it counts
@@ -104,7 +104,7 @@ COUNTED(int, link, (const char *old, const char *new), (old, new))
 
 
 class Change(NamedTuple):
-    """What a name in a folder stood for when the folder was synced, and stands for now; "" is nothing."""
+    """The file of a name in a folder when the folder was synced, and now; "" is none."""
 
     name: str
     old: str
@@ -112,7 +112,7 @@ class Change(NamedTuple):
 
 
 class Disk:
-    """What is on disk for certain of a file, and of everything beside it that begins with its name."""
+    """The bytes that are certainly on disk, of a file and of all others in its folder that begin with its name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -136,7 +136,7 @@ class Disk:
         return cls(path)
 
     def arm(self, calls: int) -> None:
-        """Let the power fail in this process after so many system calls that change files."""
+        """Let the power fail in this process after this many system calls that change files."""
         self._library.power_arm(ctypes.c_long(calls))
 
     def lose(self, rng: random.Random) -> None:

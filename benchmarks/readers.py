@@ -7,7 +7,7 @@
 
 Development questions of HotpotQA, 2WikiMultihopQA and MuSiQue, an index of each record, 512 tokens of
 evidence found by the method `evidence`, shown to every reader in the same order. The rows of a folder
-are kept: a run goes on where it was, and further readers can be added.
+are kept: a new run continues them, and further readers can be added.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which passages does attention rank first, beside BM25 and an embedding model?
+"""Which passages does attention rank first, compared with BM25 and an embedding model?
 
 All rank the same candidates: the paragraphs that come with a question, gold ones included, as they
 are in the data. R-precision is the share of gold among the first g, where g is their number;
-recall@k their share among the first k. Run, and run again to go on:
+recall@k their share among the first k. Run, and run again to continue:
 
     python benchmarks/rerank.py ../shared/data/dev/{hotpotqa,musique}.jsonl -o build/rerank
 
@@ -67,7 +67,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
 
 
 def ranked(lm: HuggingFaceLM, example: Example) -> dict[str, object]:
-    """What every scorer finds, and the seconds that reading took."""
+    """Return the results of every scorer, and the seconds of reading."""
     began = time.perf_counter()
     captured = capture_ranking(lm, example.question, example.passages, heads="auto")
     seconds = time.perf_counter() - began

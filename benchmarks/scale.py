@@ -1,7 +1,7 @@
-"""What a large index costs: opening, searches, one step of a walk, adding a document, memory.
+"""Measure the cost of a large index: opening, searches, one step of a walk, adding a document, memory.
 
 Synthetic documents of 100 nodes and about 1,000 edges are put into one file until it holds the asked
-number of nodes. Then a fresh process searches it without the arrays that are kept beside a file, and
+number of nodes. Then a fresh process searches it without the arrays of a file, and
 another one with them, adds documents, and walks, with the scripted model as reader, so that what is
 measured is the index and not a language model. Run:
 
@@ -121,13 +121,13 @@ def plot(reports: list[dict[str, Any]], image: Path) -> None:
 
 
 def child(command: list[str]) -> dict[str, object]:
-    """What another process prints."""
+    """Return the output of another process."""
     found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return dict(json.loads(found))
 
 
 def fill(file: Path, size: int) -> None:
-    """A file of `size` nodes; an interrupted one has another name."""
+    """Make a file of `size` nodes; an interrupted one has another name."""
     unfinished = file.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
     config = asdict(BuildConfig().resolved("evidence"))

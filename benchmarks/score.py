@@ -1,7 +1,7 @@
-"""What the parts of the score find, without a language model: walks over sentences, compared in pairs.
+"""Measure the parts of the score, without a language model: walks over sentences, compared in pairs.
 
     python benchmarks/score.py ../shared/data/dev/{hotpotqa,squad}.jsonl --limit 100 -o score.json
-    python benchmarks/score.py -o score.json                # Markdown of what is there
+    python benchmarks/score.py -o score.json                # Markdown of finished runs
 
 The walk is the library's own, over the sentences of each document, which asks no model. Budgets count
 the tokens of the default reader. Every file is a step that is not done twice.
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def variants(budget: int, navigator: str) -> dict[str, SearchConfig]:
-    """How the walks differ; one named "X + Y" is compared with "X", others with the first one."""
+    """Compare walks; one named "X + Y" is compared with "X", others with the first one."""
     found = {
         f"paragraph {share}": SearchConfig(
             token_budget=budget,
@@ -176,7 +176,7 @@ def table(done: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def together(done: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return all files as one, where there are several with the same variants."""
+    """Return all files as one, if several have the same variants."""
     variants = {tuple(measured["scores"]) for measured in done.values()}
     if len(done) < 2 or len(variants) > 1:
         return {}

@@ -63,9 +63,9 @@ SEARCH = SearchConfig(token_budget=120, confidence=NEVER)
 ROLES = ("builder", "builder", "deleter", "searcher", "searcher", "searcher", "searcher")
 WRITERS = ("builder", "deleter")
 MOST_CALLS = 1000  # system calls that change files, before the power fails
-FEW_NODES = 50  # have arrays beside the file, for which it takes many otherwise
+FEW_NODES = 50  # have a folder of arrays, which takes many nodes otherwise
 FULL_DISK_BYTES = 40_000
-"""What a disk still takes that is about to be full."""
+"""Bytes that an almost full disk still takes."""
 
 
 class Change(NamedTuple):
@@ -179,7 +179,7 @@ def has_ended(group: int) -> bool:
 
 
 def lose(path: Path, rng: random.Random, disk: Disk | None, happened: Counter[str]) -> list[str]:
-    """What is wrong with the file after a power loss."""
+    """Return the faults of the file after a power loss."""
     assert disk is not None
     disk.lose(rng)
     happened["power losses"] += 1
@@ -200,7 +200,7 @@ def start_group() -> int:
 
 
 def ended(path: Path, process: int) -> int:
-    """Wait for a process, and note when: what it was doing has happened by then, or never will."""
+    """Wait for a process, and note when: its change has happened by then, or never will."""
     _, status = os.waitpid(process, 0)
     log = path.parent / f"{process}.log"
     if status and log.exists():
@@ -231,7 +231,7 @@ def start(
 
 
 class Player:
-    """What one process does, and its log."""
+    """The work of one process, and its log."""
 
     def __init__(self, path: Path, role: str, rng: random.Random) -> None:
         self._path = path
@@ -268,7 +268,7 @@ class Player:
             self._timed((name, None), lambda: index.delete(name))
 
     def _search(self, index: HWDAGIndex) -> None:
-        time.sleep(self._rng.uniform(0, 0.5))  # the builders are what changes something
+        time.sleep(self._rng.uniform(0, 0.5))  # only the builders change something
         try:
             found = index.search(f"Where is the {self._rng.choice(WORDS)}?", config=SEARCH)
         except EmptyIndex:
@@ -316,7 +316,7 @@ def lines_in(folder: Path) -> list[list[Any]]:
 
 
 def changes_in(folder: Path) -> list[Change]:
-    """What was changed, or may have been when its process was killed."""
+    """Return the changes, and those that may have happened when their process was killed."""
     found, begun = [], None
     for what, *rest in lines_in(folder):
         if what == "began":
@@ -330,17 +330,17 @@ def changes_in(folder: Path) -> list[Change]:
 
 
 def counts_in(folder: Path) -> dict[str, int]:
-    """How often each thing was said."""
+    """Count each event."""
     return Counter(line[0] for line in lines_in(folder))
 
 
 def complaints_in(folder: Path) -> list[str]:
-    """What processes died of that nobody killed."""
+    """Return the causes of death of processes that were not killed."""
     return [file.read_text() for file in folder.glob("*.complaint")]
 
 
 def check(path: Path, changes: list[Change], *, alone: bool = True) -> list[str]:
-    """What is wrong with the file; `alone`: that nothing else can have, which takes a second build."""
+    """Return the faults of the file; `alone` says that no other process has it, which takes a second build."""
     try:
         with opened(path) as index:
             wrong = [f"{p.document_id}: {p.what}" for p in index.verify().problems]
@@ -372,7 +372,7 @@ def is_possible(found: Document | None, name: str, changes: list[Change]) -> boo
 
 
 def is_same(one: Entry, two: Entry) -> bool:
-    """To the last bit."""
+    """Compare to the last bit."""
     return (
         one.document == two.document
         and one.graph.nodes == two.graph.nodes

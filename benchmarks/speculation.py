@@ -1,4 +1,4 @@
-"""What reading ahead saves: forwards, tokens and processor time of walks with it and without.
+"""Measure the savings of reading ahead: forwards, tokens and processor time of walks with it and without.
 
     python benchmarks/speculation.py                       # the default reader
     python benchmarks/speculation.py --model Qwen/Qwen2.5-0.5B-Instruct --questions 10
@@ -73,7 +73,7 @@ def main() -> None:
 
 @contextmanager
 def reading(together: int) -> Iterator[None]:
-    """Read at most so many nodes in a forward."""
+    """Read at most this many nodes in a forward."""
     session.MOST_TOGETHER = together
     try:
         yield

@@ -1,12 +1,12 @@
-"""What a walk over stories of FairytaleQA could do otherwise, with a reader that writes.
+"""Try other walks over stories of FairytaleQA, with a reader that writes.
 
     python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train answers
     python benchmarks/stories.py --model Qwen/Qwen2.5-1.5B-Instruct -o build/stories --split train down
 
 Whole stories of 800 to 2,200 words become one graph each; their windows are written in batches over all
-stories. `answers` walks with written points in the context, and without them, beside `evidence`. `down`
-asks no model: it passes the similarity of points down their edges to the sentences, beside shuffled and
-equal edges. Goes on where it was.
+stories. `answers` walks with written points in the context, and without them, and `evidence`. `down`
+asks no model: it passes the similarity of points down their edges to the sentences, and compares shuffled and
+equal edges. A new run continues an old one.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def passed_down(index: HWDAGIndex, asked: list[tuple[Record, Question]]) -> None:
-    """Evidence of leaves whose similarity is 0.7 of itself and 0.3 of what their points pass down."""
+    """Return evidence of leaves whose similarity is 0.7 of itself and 0.3 of that passed down by their points."""
     corpus = index._snapshots.current()
     nodes = corpus.fetch(range(len(corpus)))
     levels = np.array([node.level for node in nodes])
@@ -174,7 +174,7 @@ def passed_down(index: HWDAGIndex, asked: list[tuple[Record, Question]]) -> None
         return found.tocsr()
 
     class Down(Similarity):
-        """Mean similarity of the points over a leaf, weighed by their edges, beside its own."""
+        """Return the mean similarity of the points over a leaf, weighed by their edges, and its own."""
 
         edges: Any = None
 

@@ -9,7 +9,7 @@ passages, BM25, RAPTOR with summaries of the same writer, the whole text, and go
 `--part edges` retrieves only, on the multi-hop sets; `--part papers` is GARLIC Tables 1 and 2. Of texts
 of which a budget is a small share, `books` are the shortest NarrativeQA books (`--shortest`), `talks`
 the conversations of LoCoMo, `meetings` those of QMSum.
-It goes on where it was; `hwdag compare` compares any two rows. Further options go to `hwdag eval`.
+A new run continues an old one; `hwdag compare` compares any two rows. Further options go to `hwdag eval`.
 """
 
 from __future__ import annotations

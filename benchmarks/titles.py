@@ -1,6 +1,6 @@
-"""What the headings above a section are worth to its sentences: questions about one of several papers.
+"""Measure the gain from the headings above a section: questions about one of several papers.
 
-    python benchmarks/titles.py --together 8     # the title stands in the question
+    python benchmarks/titles.py --together 8     # the title is in the question
     python benchmarks/titles.py --together 1     # as it is, one paper at a time
 
 Papers of Qasper, whose sections have the same names in all of them, in indexes of `--together` papers.

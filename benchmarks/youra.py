@@ -58,7 +58,7 @@ SYSTEMS: Mapping[str, Callable[[Reader], Retriever]] = {
 
 @dataclass
 class Row:
-    """What was measured of one system, a value per question."""
+    """The measured values of one system, one per question."""
 
     ratios: list[float] = field(default_factory=list)
     touched: list[float] = field(default_factory=list)
@@ -139,7 +139,7 @@ def _answer(
 
 
 def _read(reader: Reader, found: Retrieval, config: SearchConfig, length: int) -> tuple[str, float]:
-    """Return the answer from what was retrieved, and its TFLOPs."""
+    """Return the answer from the retrieved text, and its TFLOPs."""
     session = reader.session(
         found.question,
         prompts=SearchPrompts(),

@@ -21,7 +21,14 @@ ROOT = Path(__file__).parents[1]
 
 SWEPT = (
     *("core/hwdag/embedding", "core/hwdag/graph", "core/hwdag/lm", "core/hwdag/page"),
-    *("core/hwdag/store", "core/hwdag/trace", "core/hwdag_lab", "haystack_hwdag", "tools"),
+    *(
+        "core/hwdag/store",
+        "core/hwdag/trace",
+        "core/hwdag_lab",
+        "haystack_hwdag",
+        "tools",
+        "benchmarks",
+    ),
     *("README.md", "CONTRIBUTING.md", "docs"),
 )
 """Paths that follow the rules already."""
