@@ -31,6 +31,7 @@ from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig, SearchConfig
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.view import View
 from hwdag.embedding.checked import embedded_question
 from hwdag.embedding.default import default_embedder
 from hwdag.lm.base import Reader
@@ -264,7 +265,7 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
         prompts=SearchPrompts(),
     )
     blocks = (Block.of(number, *entry) for number, entry in enumerate(entries, 1))
-    return find(Corpus(read).extended(blocks), query).retrieval
+    return find(View.of(Corpus(read).extended(blocks)), query).retrieval
 
 
 def entry_of(document: Document) -> Entry:

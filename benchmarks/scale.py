@@ -32,6 +32,7 @@ from hwdag.arrays import Vectors
 from hwdag.config import NEVER
 from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.embedding.default import default_embedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
@@ -228,10 +229,10 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
     for _ in range(QUESTIONS):
         question = sentence(rng)
         vector = random_vectors(rng, 1)[0]
-        question = Question.of(question, vector)
-        likeness = Similarity(corpus, question.asked_words, vector, scoring).values
-        references = References(corpus, question)
-        frontier = Frontier(corpus, likeness, scoring=scoring, references=references)
+        view, question = View.of(corpus), Question.of(question, vector)
+        likeness = Similarity(view, question.asked_words, vector, scoring).values
+        references = References(view, question)
+        frontier = Frontier(view, likeness, scoring=scoring, references=references)
         for _ in range(STEPS):
             began = time.process_time()
             best = frontier.best(lambda indices: [1] * len(indices), 100)

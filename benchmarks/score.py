@@ -22,6 +22,7 @@ from hwdag.building.levels import embedded_parts
 from hwdag.config import Scoring, SearchConfig
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.checked import embedded_question
 from hwdag.embedding.default import default_embedder
@@ -120,7 +121,7 @@ def measured(
                     for_answer=False,
                 )
                 navigator = navigator_of(config.plan(), embedder)
-                retrieval = find(corpus, query, navigator=navigator).retrieval
+                retrieval = find(View.of(corpus), query, navigator=navigator).retrieval
                 scores = retrieval_scores([s.node for s in retrieval.steps], record, question)
                 found.setdefault(name, []).append([scores[metric] for metric in METRICS])
     return {"documents": documents, "scores": found}

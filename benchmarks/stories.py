@@ -31,6 +31,7 @@ from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.arrays import Floats, Mask
 from hwdag.config import Method, SearchPlan
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.embedding.checked import embedded_question
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
@@ -220,9 +221,8 @@ def scores_of(
         for_answer=False,
     )
     found = find_module.find(
-        index._snapshots.current(),
+        View.of(index._snapshots.current(), allowed),
         query,
-        allowed=allowed,
         navigator=navigator_of(plan, index.embedder),
         tokenizer=index.reader.tokenizer,
     )

@@ -22,6 +22,7 @@ from hwdag.arrays import Mask, Vectors
 from hwdag.config import Method, SearchConfig
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.view import View
 from hwdag.embedding.checked import embedded_question
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
 from hwdag.search.find import Query, find
@@ -150,7 +151,7 @@ def walk(
         query_vector = embedded_question(options["embedder"], question)
     about = Question.of(question, query_vector, history)
     query = Query(question=about, plan=plan, prompts=prompts or SearchPrompts(), **options)
-    return find(corpus, query, allowed=allowed, navigator=navigator)
+    return find(View.of(corpus, allowed), query, navigator=navigator)
 
 
 def assert_partition(text: str, spans: Sequence[Span]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from examples.train_navigator.states import SCORING, World
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.search.features import Signals
 from hwdag.search.frontier import Frontier
 from hwdag.search.question import Question as SearchQuestion
@@ -47,9 +48,10 @@ def choices(
     chooses, so that the next one learns from where it leads, was tried, and found less.)
     """
     corpus, nodes = world.corpus, world.nodes
+    view = View.of(corpus)
     asked = SearchQuestion.of(question.text, vector)
-    similarity = Similarity(corpus, asked.asked_words, vector, SCORING)
-    signals = Signals(corpus, asked, similarity, corpus.fetch)
+    similarity = Similarity(view, asked.asked_words, vector, SCORING)
+    signals = Signals(view, asked, similarity, corpus.fetch)
     read: list[int] = []
     found: list[Choice] = []
 
@@ -71,7 +73,7 @@ def choices(
             similarity.add(embed(question.text, [node.text]))
             return similarity.values
 
-    frontier = Frontier.of(corpus, asked, similarity.values, SCORING, guide=Noting())
+    frontier = Frontier.of(view, asked, similarity.values, SCORING, guide=Noting())
     room = WORDS
     while (best := frontier.best(world.lengths, room)) is not None:
         room -= world.lengths([best])[0]

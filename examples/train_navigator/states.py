@@ -13,6 +13,7 @@ from hwdag.config import Scoring
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.titles import embed_parts
 from hwdag.graph.dag import HWDAG
@@ -119,10 +120,10 @@ def _words(texts: Sequence[str]) -> list[int]:
 
 
 def _first_reads(world: World, question: str, vector: Vectors, reads: int) -> list[int]:
-    nodes, corpus = world.nodes, world.corpus
+    nodes, view = world.nodes, View.of(world.corpus)
     asked = SearchQuestion.of(question, vector)
-    similarity = Similarity(corpus, asked.asked_words, vector, SCORING)
-    frontier = Frontier.of(corpus, asked, similarity.values, SCORING)
+    similarity = Similarity(view, asked.asked_words, vector, SCORING)
+    frontier = Frontier.of(view, asked, similarity.values, SCORING)
     found: list[int] = []
     while len(found) < reads:
         best = frontier.best(lambda some: [1] * len(some), 1)

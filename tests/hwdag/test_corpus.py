@@ -18,6 +18,7 @@ from hwdag.corpus import segments
 from hwdag.corpus.block import Block
 from hwdag.corpus.corpus import Corpus, Vanished
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search import frontier as frontiers
 from hwdag.search.frontier import Frontier, highest
@@ -150,8 +151,9 @@ def assert_same(one, other, words, query):
     assert one.numbers == other.numbers
     assert addresses(one, ours) == addresses(other, theirs)
     assert one.has_points == other.has_points
-    assert addresses(one, one.top()) == addresses(other, other.top())
-    assert one.any_generated(one.top()) == other.any_generated(other.top())
+    mine, yours = View.of(one), View.of(other)
+    assert addresses(one, mine.top) == addresses(other, yours.top)
+    assert one.any_generated(mine.top) == other.any_generated(yours.top)
     for i, j in zip(ours, theirs, strict=True):
         (mine, weights), (yours, expected) = one.children(i), other.children(j)
         assert addresses(one, mine) == addresses(other, yours)
@@ -159,7 +161,7 @@ def assert_same(one, other, words, query):
         assert addresses(one, one.inside(i)) == addresses(other, other.inside(j))
         assert addresses(one, one.copies(i)) == addresses(other, other.copies(j))
     np.testing.assert_array_equal(one.similarity(query)[ours], other.similarity(query)[theirs])
-    mine, yours = one.lexicon(), other.lexicon()
+    mine, yours = View.of(one).lexicon, View.of(other).lexicon
     np.testing.assert_array_equal(mine.scores(words)[ours], yours.scores(words)[theirs])
     text = " ".join(words)
     assert addresses(one, mine.named_in(text)) == addresses(other, yours.named_in(text))
@@ -251,7 +253,7 @@ def test_the_top_represents_every_document_once(seed, choices):
         library.nodes[number][i].id for number, block in visible.items() for i in top_of(block)
     ]
     mask = corpus.within(numbers)
-    assert addresses(corpus, corpus.top(mask)) == expected
+    assert addresses(corpus, View.of(corpus, mask).top) == expected
     levels = [int(block.levels.max()) for block in library.blocks.values()]
     assert corpus.has_points == (max(levels, default=0) > 1)
 
@@ -284,13 +286,14 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scored, few):
         *_, (library, corpus) = history(seed, choices)
         rng = np.random.default_rng(seed)
         allowed = rng.random(len(corpus)) < rng.choice([0.5, 1.0])
-        visible = corpus.visible(allowed)
+        view = View.of(corpus, allowed)
+        visible = view.mask
         if not visible.any():
             return
         world, rows = dense(library, corpus, visible)
         query = random_vectors(rng, 1)[0]
         question = question_of(QUESTION, query)
-        similarity = Similarity(corpus, question.asked_words, query, scoring, allowed).values
+        similarity = Similarity(view, question.asked_words, query, scoring).values
         vectors = np.concatenate([block.vectors for block in library.blocks.values()])
         cosine = vectors[visible[living(corpus)]].astype(float) @ query.astype(float)
         places = [(n, int(p)) for n, block in library.blocks.items() for p in block.paragraphs]
@@ -299,10 +302,8 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scored, few):
         ]
         expected = reference_prior(world, cosine, QUESTION, scoring, seen)
         np.testing.assert_allclose(similarity[rows], expected, atol=1e-6)
-        references = References(corpus, question, allowed) if scoring.references else None
-        frontier = Frontier(
-            corpus, similarity, allowed, scoring=scoring, scale=scale, references=references
-        )
+        references = References(view, question) if scoring.references else None
+        frontier = Frontier(view, similarity, scoring=scoring, scale=scale, references=references)
         costs, room = rng.integers(1, 12, len(corpus)), int(rng.integers(10, 120))
         visited = list[tuple[int, float]]()
         while True:
@@ -363,7 +364,7 @@ def test_a_walk_ends_when_too_many_nodes_do_not_fit(monkeypatch):
     monkeypatch.setattr(frontiers, "MOST_MISFITS", 5)
     library = Library(0)
     corpus = library.corpus().extended([library.add() for _ in range(4)])
-    frontier = Frontier(corpus, np.linspace(1, 0.1, len(corpus)))
+    frontier = Frontier(View.of(corpus), np.linspace(1, 0.1, len(corpus)))
     short = len(corpus) - 1
     costs = [100] * short + [1]
     assert frontier.best(lambda indices: [costs[i] for i in indices], 10) is None
@@ -422,6 +423,6 @@ def test_a_node_whose_document_was_deleted_meanwhile_has_vanished():
 def test_a_corpus_of_nothing_has_nothing():
     corpus = corpus_of([], [])
     assert (len(corpus), corpus.numbers, corpus.has_points, corpus.alive) == (0, (), False, None)
-    assert corpus.top().size == corpus.similarity(np.ones(3, np.float32)).size == 0
+    assert View.of(corpus).top.size == corpus.similarity(np.ones(3, np.float32)).size == 0
     found = retrieval(corpus, np.ones(8, np.float32), SearchConfig())
     assert (found.steps, found.stop) == ((), "exhausted")

@@ -12,6 +12,7 @@ from examples.train_navigator.choices import choices, gains
 from examples.train_navigator.states import Task, asked
 from hwdag.config import BuildConfig, Scoring, SearchConfig
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, ModelNotFound
@@ -65,11 +66,11 @@ def world(seed, count=2):
 def test_the_most_similar_form_of_a_question_counts(share):
     corpus, vectors = world(0, count=3)
     scoring = Scoring(sparse=share, paragraph=0.0)
-    found = Similarity(corpus, question_of(QUESTION).asked_words, vectors[0], scoring)
+    found = Similarity(View.of(corpus), question_of(QUESTION).asked_words, vectors[0], scoring)
     found.add(vectors[1:])
     cosine = np.max([corpus.similarity(vector) for vector in vectors], axis=0)
     words = Similarity(
-        corpus, question_of(QUESTION).asked_words, np.zeros_like(vectors[0]), scoring
+        View.of(corpus), question_of(QUESTION).asked_words, np.zeros_like(vectors[0]), scoring
     ).values
     low, high = cosine.min(), cosine.max()
     mixed = (1 - share) * (cosine - low) / (high - low) + words if share else cosine
@@ -81,10 +82,11 @@ def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
     corpus, vectors = world(seed)
     scoring, rng = Scoring(), np.random.default_rng(seed)
     before, after = (
-        Similarity(corpus, question_of(QUESTION).asked_words, v, scoring).values for v in vectors
+        Similarity(View.of(corpus), question_of(QUESTION).asked_words, v, scoring).values
+        for v in vectors
     )
-    changed = Frontier.of(corpus, question_of(QUESTION), before, scoring)
-    expected = Frontier.of(corpus, question_of(QUESTION), after, scoring)
+    changed = Frontier.of(View.of(corpus), question_of(QUESTION), before, scoring)
+    expected = Frontier.of(View.of(corpus), question_of(QUESTION), after, scoring)
     nodes = corpus.fetch(range(len(corpus)))
     read = rng.permutation(len(corpus))[:4].tolist()
     for at, index in enumerate(read):

@@ -13,6 +13,7 @@ from test_corpus import CHOICES, SEEDS, addresses, history
 
 from hwdag import Document, HWDAGIndex, Scope, SearchConfig
 from hwdag.answers.quoted import LEAST_QUOTED, MOST_QUOTED
+from hwdag.corpus.view import View
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
@@ -53,9 +54,9 @@ def test_leaves_come_in_turn(seed, choices):
     for _, corpus in history(seed, choices):
         allowed = np.array([i % 3 > 0 for i in range(len(corpus))])
         for visible in (None, allowed):
-            seen = corpus.visible(visible)
+            view = View.of(corpus, visible)
             by_document: dict[str, list[int]] = {}
-            for i in range(len(corpus)) if seen is None else np.flatnonzero(seen).tolist():
+            for i in np.flatnonzero(view.mask).tolist():
                 [node] = corpus.fetch([i])
                 if node.level == 1:
                     by_document.setdefault(node.document_id, []).append(i)
@@ -66,7 +67,7 @@ def test_leaves_come_in_turn(seed, choices):
                 for leaves in by_document.values()
                 if turn < len(leaves)
             ]
-            found, count = corpus.in_turn(visible)
+            found, count = view.in_turn()
             assert addresses(corpus, found) == addresses(corpus, expected)
             assert count == len(by_document)
 

@@ -5,6 +5,7 @@ import pytest
 from worlds import random_prose, random_vectors
 
 from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.corpus import view as views
 from hwdag.text import words as splitting
 from hwdag_lab.scripted import ScriptedLM
 
@@ -43,10 +44,25 @@ def split(monkeypatch):
     return texts
 
 
+@pytest.fixture
+def lexicons(monkeypatch):
+    """The lexicons that were made."""
+    made, lexicon = [], views.Lexicon
+
+    def noting(*arguments):
+        made.append(lexicon(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(views, "Lexicon", noting)
+    return made
+
+
 @pytest.mark.parametrize("history", [(), [("Who built the bridge?", "Ada")]])
 @pytest.mark.parametrize("confidence", [0.9, None])
 @pytest.mark.parametrize("method", ["evidence", "hwdag"])
-def test_a_question_is_embedded_and_split_into_words_once(method, confidence, history, split):
+def test_a_question_is_embedded_and_split_once_for_one_lexicon(
+    method, confidence, history, split, lexicons
+):
     embedder = Counting()
     index = HWDAGIndex.from_documents(
         [Document("d", TEXT)], method=method, reader=ScriptedLM(), embedder=embedder
@@ -56,3 +72,4 @@ def test_a_question_is_embedded_and_split_into_words_once(method, confidence, hi
     assert answer.retrieval.steps
     assert embedder.asked == [QUESTION]
     assert split.count(QUESTION.lower()) == 1
+    assert len(lexicons) == 1

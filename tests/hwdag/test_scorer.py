@@ -10,6 +10,7 @@ from worlds import corpus_of, random_graph, random_vectors
 
 from hwdag.config import Scoring
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search.features import FARTHEST, LEAST_SPREAD, SIGNALS, Signals
@@ -106,10 +107,10 @@ def world(seed, chunks=9, levels=3):
 
 def a_walk(corpus, vector, scoring=None, guide=None):
     scoring = scoring or Scoring(attention=0.0)
-    question = Question.of(QUESTION, vector)
-    similarity = Similarity(corpus, question.asked_words, vector, scoring)
-    frontier = Frontier.of(corpus, question, similarity.values, scoring, guide=guide)
-    return similarity, frontier, Signals(corpus, question, similarity, corpus.fetch)
+    view, question = View.of(corpus), Question.of(QUESTION, vector)
+    similarity = Similarity(view, question.asked_words, vector, scoring)
+    frontier = Frontier.of(view, question, similarity.values, scoring, guide=guide)
+    return similarity, frontier, Signals(view, question, similarity, corpus.fetch)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -129,7 +130,7 @@ def test_signals_are_what_they_say(seed):
     vectors = corpus.vectors(range(len(corpus)))
     asked = set(content_words(QUESTION))
     covered = {w for i in read for w in content_words(graph.nodes[i].text)} & asked
-    rarity = corpus.lexicon().rarity(asked)
+    rarity = View.of(corpus).lexicon.rarity(asked)
     for values, row, score in zip(found, rows.tolist(), scores, strict=True):
         named = dict(zip(SIGNALS, values.tolist(), strict=True))
         words = asked & set(content_words(graph.nodes[row].text))

@@ -16,6 +16,7 @@ from worlds import WORDS, random_vectors
 
 from hwdag.corpus import segments
 from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.view import View
 from hwdag.errors import IndexCorrupt
 from hwdag.search.snapshots import Snapshots
 from hwdag.store import segment_files
@@ -266,7 +267,7 @@ def test_no_damage_does_more_than_end_a_search(path, original, which, damage):
         corpus = Snapshots(store).current()
         with suppress(IndexCorrupt):
             corpus.similarity(QUERY)
-        corpus.lexicon().echoes(set(WORDS))
+        View.of(corpus).lexicon.echoes(set(WORDS))
         corpus.best_in_paragraph(np.ones(len(corpus)))
         for index in range(0, len(corpus), 3):
             assert (corpus.children(index)[0] < len(corpus)).all()

@@ -13,6 +13,7 @@ from worlds import corpus_of, question_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, BuildConfig, Scoring, SearchConfig
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm import session as sessions
@@ -531,7 +532,7 @@ def test_the_walk_follows_the_heavier_edge():
 def test_attention_is_scaled_over_what_is_yet_to_be_read():
     """A heavy node that was read must not make light of those that are left."""
     corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
-    frontier = Frontier(corpus, np.zeros(3), scoring=Scoring(attention=0.5), scale="peak")
+    frontier = Frontier(View.of(corpus), np.zeros(3), scoring=Scoring(attention=0.5), scale="peak")
     frontier.visit(2)
     frontier.pass_on(2, 1.0)
     np.testing.assert_allclose(part(frontier, "attention")[:2], [0.5, 0.5 / 9])
@@ -554,18 +555,24 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
     query = np.ones(1, np.float32)
     for share, beside in ((0.0, 0.2), (0.2, 0.8 * 0.2 + 0.2 * 1.0)):
         scoring = Scoring(sparse=0.0, paragraph=share)
-        found = Similarity(corpus, question_of(QUESTION).asked_words, query, scoring).values
+        found = Similarity(
+            View.of(corpus), question_of(QUESTION).asked_words, query, scoring
+        ).values
         expected = np.array([1.0, beside, 0.4, 0.6])  # what is written is in no paragraph
         np.testing.assert_allclose(found, [*expected, *(0.5 * expected)], rtol=1e-6)
     hidden = np.array([False, *[True] * 7])  # what may not be seen lifts nothing
     scoring = Scoring(sparse=0.0, paragraph=0.2)
-    found = Similarity(corpus, question_of(QUESTION).asked_words, query, scoring, hidden).values
+    found = Similarity(
+        View.of(corpus, hidden), question_of(QUESTION).asked_words, query, scoring
+    ).values
     np.testing.assert_allclose(found[:3], [0.0, 0.2, 0.4], rtol=1e-6)
 
 
 def test_pecan_adds_the_similarity_as_it_is():
     corpus = corpus_of([diamond()], [np.zeros((3, 8), np.float32)])
-    frontier = Frontier(corpus, np.array([0.3, 0.2, 0.1]), scoring=Scoring.papers(), scale="none")
+    frontier = Frontier(
+        View.of(corpus), np.array([0.3, 0.2, 0.1]), scoring=Scoring.papers(), scale="none"
+    )
     frontier.visit(2)
     frontier.pass_on(2, 2.0)
     scores = [frontier.parts(i).attention + frontier.parts(i).similarity for i in range(2)]
@@ -657,7 +664,7 @@ def test_the_frontier_equals_the_matrix_product():
         graph = random_graph(rng, chunks=12, levels=4)
         corpus = corpus_of([graph], [random_vectors(rng, len(graph))])
         similarity = rng.uniform(0, 1, len(graph))
-        frontier, r = Frontier(corpus, similarity), np.zeros(len(graph))
+        frontier, r = Frontier(View.of(corpus), similarity), np.zeros(len(graph))
         for _ in range(5):
             index = frontier.best(free, 1)
             r[index] = rng.uniform(0, 1)
@@ -726,7 +733,7 @@ def verbatim():
 def test_no_text_is_read_twice_and_copies_pass_relevance_on():
     graph = verbatim()
     corpus = corpus_of([graph], [np.zeros((5, 8), np.float32)])
-    frontier = Frontier(corpus, np.zeros(5))
+    frontier = Frontier(View.of(corpus), np.zeros(5))
     frontier.visit(4)
     frontier.pass_on(4, 2.0)  # the copy at level 2 counts as visited, with the same relevance
     z = graph.edges.toarray().T @ np.array([0, 0, 2.0, 0, 2.0])
@@ -748,8 +755,8 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         numbers = {node.id: i for i, node in enumerate(graph.nodes)}
         corpus = corpus_of([graph], [vectors])
         question = question_of(QUESTION, query)
-        likeness = Similarity(corpus, question.asked_words, query, Scoring.papers()).values
-        frontier = Frontier.of(corpus, question, likeness, Scoring.papers(), scale="share")
+        likeness = Similarity(View.of(corpus), question.asked_words, query, Scoring.papers()).values
+        frontier = Frontier.of(View.of(corpus), question, likeness, Scoring.papers(), scale="share")
         for step in found.steps:
             index = numbers[step.node.id]
             best = [graph.nodes[i] for i in frontier.ranking(len(graph)) if i != index]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from hwdag.arrays import Floats, Indices, Ints, Mask, Vectors
 from hwdag.corpus.block import Block
-from hwdag.corpus.lexicon import Lexicon
 from hwdag.corpus.segments import SEGMENT_NODES, Segment, packed, settled
 from hwdag.threads import in_threads
 from hwdag.types import Node
@@ -33,7 +32,7 @@ class Vanished(Exception):
 class Corpus:
     """Documents in order of number; node indices are global, and `read` is asked for nodes with texts.
 
-    Rows of deleted documents may still be counted in: `visible` says which are real.
+    Rows of deleted documents may remain; `alive` masks them.
     """
 
     read: Fetch
@@ -64,7 +63,8 @@ class Corpus:
         sizes = [len(segment) for segment in self.segments]
         return [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
 
-    def _parts(self) -> Iterator[tuple[int, Segment]]:
+    def parts(self) -> Iterator[tuple[int, Segment]]:
+        """Yield every segment with the index of its first node."""
         return zip(self._starts, self.segments, strict=False)
 
     def __len__(self) -> int:
@@ -82,12 +82,6 @@ class Corpus:
             return None
         return np.concatenate([segment.rows_of(segment.alive) for segment in self.segments])
 
-    def visible(self, allowed: Mask | None) -> Mask | None:
-        """Nodes that are allowed and alive, (n,); None for all."""
-        if allowed is None or self.alive is None:
-            return self.alive if allowed is None else allowed
-        return np.asarray(allowed & self.alive)
-
     def within(self, numbers: Collection[int]) -> Mask:
         """Nodes of these documents, as far as they live, (n,)."""
         wanted = np.array(sorted(numbers), np.int64)
@@ -96,30 +90,6 @@ class Corpus:
             for segment in self.segments
         )
         return np.concatenate([np.empty(0, bool), *masks])
-
-    def top(self, visible: Mask | None = None) -> Indices:
-        """The highest level of every document that is alive, or visible, ascending."""
-        seen = self.visible(visible)
-        tops = [start + segment.tops for start, segment in self._parts()]
-        rows = np.concatenate([np.empty(0, np.intp), *tops])
-        return rows if seen is None else rows[seen[rows]]
-
-    def in_turn(self, visible: Mask | None = None) -> tuple[Indices, int]:
-        """Leaves of all documents that are alive, or visible, and how many documents those are.
-
-        The first leaf of every document comes first, then the second of every one, and so on.
-        """
-        seen, found, owners = self.visible(visible), [np.empty(0, np.intp)], [np.empty(0, np.intp)]
-        for start, segment in self._parts():
-            rows = np.flatnonzero(segment.levels == 1)
-            if seen is not None:
-                rows = rows[seen[start + rows]]
-            found.append(start + rows)
-            owners.append(start + np.searchsorted(segment.first, rows, side="right"))
-        leaves = np.concatenate(found)
-        _, first, of = np.unique(np.concatenate(owners), return_index=True, return_inverse=True)
-        turns = np.arange(len(leaves)) - first[of]
-        return leaves[np.argsort(turns, kind="stable")], len(first)
 
     @cached_property
     def points(self) -> Indices:
@@ -206,7 +176,7 @@ class Corpus:
         A text that is in no paragraph of its document has its own.
         """
         best = values.copy()
-        for start, segment in self._parts():
+        for start, segment in self.parts():
             mine, paragraph = values[start : start + len(segment)], segment.paragraph_of
             leaves = segment.levels == 1
             peaks = np.zeros(paragraph.max(initial=0) + 1)
@@ -214,10 +184,6 @@ class Corpus:
             inside = np.flatnonzero(paragraph)
             best[start + inside] = peaks[paragraph[inside]]
         return best
-
-    def lexicon(self, allowed: Mask | None = None) -> Lexicon:
-        """The words of all nodes that are alive and allowed, as they are searched."""
-        return Lexicon(self.segments, self.visible(allowed))
 
     def distinct(self, indices: Indices) -> Indices:
         """These nodes without those whose very slice an earlier one of them has already."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from hwdag.arrays import Floats, Mask, Vectors
 from hwdag.config import Scoring
-from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.view import View
 
 
 class Similarity:
-    """Similarity of every node to a question's `words` and embedding, at least 0; 0 if it is not allowed.
+    """Similarity of every node to a question's `words` and embedding, at least 0; 0 if it is not seen.
 
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
@@ -27,20 +27,18 @@ class Similarity:
 
     def __init__(
         self,
-        corpus: Corpus,
+        view: View,
         words: Collection[str],
         vector: Vectors,
         scoring: Scoring,
-        allowed: Mask | None = None,
         topic: Floats | None = None,
     ) -> None:
-        self._corpus, self._scoring, self._topic = corpus, scoring, topic
-        allowed = corpus.visible(allowed)
-        self._keep = np.ones(len(corpus), bool) if allowed is None else allowed
-        self.first = self.latest = self.cosine = corpus.similarity(vector)
+        self._corpus, self._scoring, self._topic = view.corpus, scoring, topic
+        self._keep = view.mask
+        self.first = self.latest = self.cosine = view.corpus.similarity(vector)
         self._words: Floats | None = None
         if scoring.sparse > 0 and self._keep.any():
-            self._words = stretched(corpus.lexicon(allowed).scores(words), self._keep)
+            self._words = stretched(view.lexicon.scores(words), self._keep)
 
     def add(self, vectors: Vectors) -> None:
         """Take further embeddings of the question into account, (k, dimension)."""

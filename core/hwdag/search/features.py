@@ -9,6 +9,7 @@ import numpy as np
 from hwdag.arrays import Floats, Indices, Mask, Vectors
 from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.search.frontier import Frontier
 from hwdag.search.question import Question
 from hwdag.text.headings import parted
@@ -131,20 +132,19 @@ class Signals:
 
     def __init__(
         self,
-        corpus: Corpus,
+        view: View,
         question: Question,
         similarity: Similarity,
         fetch: Callable[[Sequence[int]], Sequence[Node]],
-        allowed: Mask | None = None,
     ) -> None:
         self._similarity = similarity
-        seen = similarity.first if allowed is None else similarity.first[allowed]
+        seen = view.values_of(similarity.first)
         self._size = len(seen)
         self._mean = float(seen.mean()) if len(seen) else 0.0
         self._spread = float(seen.std()) + 1e-6 if len(seen) else 1.0
-        rarity = corpus.lexicon(allowed).rarity(question.asked_words)
+        rarity = view.lexicon.rarity(question.asked_words)
         self._weights = np.array(list(rarity.values())) / (sum(rarity.values()) or 1.0)
-        self._facts = _Facts(corpus, fetch, {word: i for i, word in enumerate(rarity)})
+        self._facts = _Facts(view.corpus, fetch, {word: i for i, word in enumerate(rarity)})
         self._read: Indices = np.empty(0, np.intp)  # rows of the facts
         self._covered = np.zeros(len(rarity), bool)  # words of the question
 

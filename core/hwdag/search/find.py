@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from hwdag.arrays import Floats, Mask
+from hwdag.arrays import Floats
 from hwdag.config import MAX_NEW_TOKENS, OVERVIEW_TOKENS, Rules, SearchPlan
-from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader, Session, WalkSession
 from hwdag.search.answerability import Nearness, answerability, fitted
@@ -48,32 +48,30 @@ class Query:
 
 
 def find(
-    corpus: Corpus,
+    view: View,
     query: Query,
     *,
-    allowed: Mask | None = None,
     navigator: Navigator | None = None,
     tokenizer: str | None = None,
 ) -> Evidence:
     """Select nodes for a question, or walk where a model is asked.
 
-    Only `allowed` nodes, (n,), are scored and shown. The `tokenizer` is the one that counted the tokens
+    The `tokenizer` is the one that counted the tokens
     of the nodes, if any: the reader counts them again if it has another one. A model is asked where p_yes
     may end the search, or relevance is passed on along edges. Raises `QuestionTooLong`, and `Vanished`
     where a document is deleted that is about to be read.
     """
     question, plan, interruption = query.question, query.plan, query.interruption
-    allowed = corpus.visible(allowed)
     is_overview = _is_overview(query)
     history = () if is_overview else question.history
-    similarity = _similarity(corpus, query, history, allowed)
+    similarity = _similarity(view, query, history)
     along = plan.reads_along and not is_overview
     progress = ProgressControl(plan.confidence, plan.patience, interruption)
     session = _session(query, is_overview)
     limit = min(plan.token_budget, session.room)
     counted = tokenizer is not None and tokenizer == query.reader.tokenizer
     budget = Budget(
-        corpus,
+        view.corpus,
         query.reader.count_lines,
         limit,
         by_section=not along,
@@ -84,17 +82,16 @@ def find(
     guide = None
     # why not with a topic: the navigator was trained on questions of their own
     if navigator is not None and not history:
-        signals = Signals(corpus, question, similarity, budget.fetch, allowed)
+        signals = Signals(view, question, similarity, budget.fetch)
         guide = Guide(navigator, question.text, similarity, signals)
     scale = plan.rules.scale
-    frontier = Frontier.of(corpus, question, similarity.values, plan.scoring, allowed, scale, guide)
+    frontier = Frontier.of(view, question, similarity.values, plan.scoring, scale, guide)
     on_step = query.on_step or (lambda step: None)
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
     order = None if along else RowOrder(question.asked_words, frontier, budget)
     if plan.rules.has_points and not is_overview:
-        top, share = corpus.top(allowed), _initial_share(plan.rules, corpus, allowed)
-        initial = initial_set(frontier, budget, top, share)
+        initial = initial_set(frontier, budget, view.top, _initial_share(plan.rules, view))
         steps = walk(
             frontier, session, progress, budget, initial, on_step, reads_along=along, order=order
         )
@@ -102,7 +99,7 @@ def find(
         initial = list[int]()
         if is_overview:
             frontier.close_points()
-            initial = beginnings(corpus, budget, allowed)
+            initial = beginnings(view, budget)
         silent = (lambda step: None) if along else on_step
         steps = select(frontier, budget, interruption, silent, order, initial)
         if along:
@@ -127,7 +124,7 @@ def find(
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
-        answerability=_answerability(query, context, similarity.first, allowed, is_overview),
+        answerability=_answerability(query, context, view.values_of(similarity.first), is_overview),
     )
     is_quoted = is_overview and not query.reader.card.writes
     return Evidence(
@@ -185,18 +182,17 @@ def _read(
     return merged, [(at[position], text) for position, text in shown], unread
 
 
-def _similarity(corpus: Corpus, query: Query, history: History, allowed: Mask | None) -> Similarity:
+def _similarity(view: View, query: Query, history: History) -> Similarity:
     question = query.question
-    about = topic(corpus, history, allowed) if history else None
+    about = topic(view, history) if history else None
     words, scoring = question.asked_words, query.plan.scoring
-    return Similarity(corpus, words, question.vector, scoring, allowed, about)
+    return Similarity(view, words, question.vector, scoring, about)
 
 
 def _answerability(
     query: Query,
     steps: Sequence[Step],
     cosines: Floats,
-    allowed: Mask | None,
     is_overview: bool,
 ) -> float | None:
     """Probability that the steps hold an answer; None where it was not fitted, or they always do."""
@@ -208,9 +204,8 @@ def _answerability(
         return None
     is_default = query.reader.name == fitted()["reader"]
     p_yes = next((s.p_yes for s in reversed(steps) if s.p_yes is not None), None)
-    seen = cosines if allowed is None else cosines[allowed]
     nodes = [step.node for step in steps]
-    return answerability(query.question, nodes, Nearness.of(seen), p_yes if is_default else None)
+    return answerability(query.question, nodes, Nearness.of(cosines), p_yes if is_default else None)
 
 
 def _note(plan: SearchPlan, is_overview: bool) -> str:
@@ -224,8 +219,8 @@ def _note(plan: SearchPlan, is_overview: bool) -> str:
     return f'method "{plan.rules.method}": {said}'
 
 
-def _initial_share(rules: Rules, corpus: Corpus, allowed: Mask | None) -> float:
+def _initial_share(rules: Rules, view: View) -> float:
     """Share of the budget for the top level (`Rules.initial_share`)."""
     # why none: all that extractive top nodes say is among the leaves
-    is_told = rules.is_paper or corpus.any_generated(corpus.top(allowed))
+    is_told = rules.is_paper or view.corpus.any_generated(view.top)
     return rules.initial_share if is_told else 0.0

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hwdag.arrays import Floats, Mask
-from hwdag.corpus.corpus import Corpus
+from hwdag.arrays import Floats
+from hwdag.corpus.view import View
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.search.question import History
@@ -155,14 +155,14 @@ def rewritten(writer: Writer, question: str, history: History) -> str:
     return without_surrogates(found)[0][:LONGEST]
 
 
-def topic(corpus: Corpus, history: History, allowed: Mask | None = None) -> Floats:
+def topic(view: View, history: History) -> Floats:
     """How much every node is about what the last turns were about, at most `WEIGHT`, (n,)."""
-    lexicon, values = corpus.lexicon(allowed), np.zeros(len(corpus))
+    lexicon, values = view.lexicon, np.zeros(len(view))
     for age, turn in enumerate(reversed(history[-TURNS:])):
         scores = lexicon.scores(set(content_words(" ".join(turn))))
         if (most := scores.max(initial=0.0)) > 0:
             values = np.maximum(values, FADING**age * scores / most)
-    return WEIGHT * (OWN * values + (1 - OWN) * corpus.best_in_paragraph(values))
+    return WEIGHT * (OWN * values + (1 - OWN) * view.corpus.best_in_paragraph(values))
 
 
 def on_topic(steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:

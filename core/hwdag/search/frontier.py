@@ -14,7 +14,7 @@ import numpy as np
 
 from hwdag.arrays import Floats, Indices, Mask
 from hwdag.config import Scale, Scoring
-from hwdag.corpus.corpus import Corpus
+from hwdag.corpus.view import View
 from hwdag.search.question import Question
 from hwdag.search.references import References
 from hwdag.types import Node
@@ -53,34 +53,30 @@ class Parts(NamedTuple):
 class Frontier:
     """The scores of all nodes during one walk.
 
-    `likeness` is the similarity of every node to the question, not negative, (n,); only `allowed` nodes
-    are scored and shown, (n,). Without `scoring` the papers' formula is used. A `guide` chooses among
+    `likeness` is the similarity of every node to the question, not negative, (n,). Without `scoring` the papers' formula is used. A `guide` chooses among
     the nodes with the highest scores.
     """
 
     def __init__(
         self,
-        corpus: Corpus,
+        view: View,
         likeness: Floats,
-        allowed: Mask | None = None,
         *,
         scoring: Scoring | None = None,
         scale: Scale = "share",
         references: References | None = None,
         guide: Guide | None = None,
     ) -> None:
-        self._corpus = corpus
+        self._corpus, self._visible = view.corpus, view.mask
         self._guide = guide
         self._scoring, self._scale = scoring or Scoring.papers(), scale
         self._references = references
-        visible = corpus.visible(allowed)
-        self._visible = np.ones(len(corpus), bool) if visible is None else visible
         # why: before its weight, so that a walk without similarity still knows its top-level nodes
         self.likeness = self._scaled(likeness, self._visible)
-        self._propagated = np.zeros(len(corpus))  # z
+        self._propagated = np.zeros(len(view))  # z
         self._unit = 0.0  # that z is scaled by
         self._reached = np.empty(0, np.intp)  # where z may be positive
-        self._is_reached = np.zeros(len(corpus), bool)
+        self._is_reached = np.zeros(len(view), bool)
         self._unread = self._visible.copy()
         # similarity parts, -inf for nodes that cannot be visited
         self._base = np.where(self._visible, self._scoring.similarity * self.likeness, -np.inf)
@@ -93,18 +89,17 @@ class Frontier:
     @classmethod
     def of(
         cls,
-        corpus: Corpus,
+        view: View,
         question: Question,
         likeness: Floats,
         scoring: Scoring,
-        allowed: Mask | None = None,
         scale: Scale = "peak",
         guide: Guide | None = None,
     ) -> Frontier:
         """The scores for a question before anything is read, with what visited nodes will refer to."""
-        references = References(corpus, question, allowed) if scoring.references else None
+        references = References(view, question) if scoring.references else None
         options: dict[str, Any] = {"scoring": scoring, "scale": scale}
-        return cls(corpus, likeness, allowed, **options, references=references, guide=guide)
+        return cls(view, likeness, **options, references=references, guide=guide)
 
     def set_likeness(self, likeness: Floats) -> None:
         """Replace the similarity of every node to the question, (n,)."""

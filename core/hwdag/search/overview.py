@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hwdag.arrays import Indices, Mask, Vectors
-from hwdag.corpus.corpus import Corpus
+from hwdag.arrays import Indices, Vectors
+from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
 from hwdag.search.budget import Budget
 
@@ -52,13 +52,13 @@ def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:
     return float(model["intercept"] + np.dot(model["weights"], vector / np.linalg.norm(vector)))
 
 
-def beginnings(corpus: Corpus, budget: Budget, allowed: Mask | None) -> list[int]:
+def beginnings(view: View, budget: Budget) -> list[int]:
     """The first leaf of every document, then the second of every one, and so on, for `SHARE` of the budget.
 
     Where not even the first ones fit, those of evenly spaced documents.
     """
     room = int(SHARE * budget.room)
-    leaves, documents = corpus.in_turn(allowed)
+    leaves, documents = view.in_turn()
     firsts = _spaced(leaves[:documents], MOST_BEGUN)
     fit = room // int(np.median(budget.costs(firsts.tolist()) or 1))
     if documents > min(fit, MOST_BEGUN):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwdag.arrays import Floats, Indices, Mask
-from hwdag.corpus.corpus import Corpus
+from hwdag.arrays import Floats, Indices
+from hwdag.corpus.view import View
 from hwdag.search.question import Question
 from hwdag.text.words import content_words
 
@@ -24,11 +24,11 @@ class References:
         echoes: how much every node shares the rare words of visited ones, (n,).
     """
 
-    def __init__(self, corpus: Corpus, question: Question, allowed: Mask | None = None) -> None:
-        self._lexicon = corpus.lexicon(allowed)
+    def __init__(self, view: View, question: Question) -> None:
+        self._lexicon = view.lexicon
         self._asked = frozenset(question.content_words)
-        self.mentions = np.zeros(len(corpus))
-        self.echoes = np.zeros(len(corpus))
+        self.mentions = np.zeros(len(view))
+        self.echoes = np.zeros(len(view))
         self._visits = 0
 
     def visit(self, index: int, text: str) -> Indices:

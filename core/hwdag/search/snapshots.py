@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hwdag.arrays import Mask, Vectors
+from hwdag.arrays import Vectors
 from hwdag.checks import listed
 from hwdag.corpus.corpus import Corpus, Vanished
 from hwdag.corpus.segments import Segment, packed
+from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.checked import embedded_question
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
@@ -79,12 +80,10 @@ class Snapshots:
                 corpus = self.current()
                 if not corpus.numbers:
                     raise EmptyIndex
-                allowed = self.visible(corpus, scope)
+                view = self._view(corpus, scope)
                 navigator = navigator_of(query.plan, query.embedder)
                 counted_by = self._store.header.tokenizer
-                found = find(
-                    corpus, query, allowed=allowed, navigator=navigator, tokenizer=counted_by
-                )
+                found = find(view, query, navigator=navigator, tokenizer=counted_by)
                 sources = self._sources(found.retrieval, corpus)
             except Vanished as error:
                 self._check_changed(version, str(error))
@@ -156,17 +155,17 @@ class Snapshots:
                 self._version = version
             return self._corpus
 
-    def visible(self, corpus: Corpus, scope: Scope) -> Mask | None:
-        """The nodes that are in scope, (n,), None for all; `InputError` where a document is not there."""
+    def _view(self, corpus: Corpus, scope: Scope) -> View:
+        """View the nodes that are in scope. Raises `InputError` for a document that is not there."""
         if scope == Scope():
-            return None
+            return View.of(corpus)
         numbers = corpus.numbers
         if scope.document_ids is not None:
             numbers = self._numbers(corpus, scope.document_ids)
         if scope.filters is not None:
             matches, found = predicate(scope.filters), self._metadata_of(numbers)
             numbers = [n for n in numbers if matches(found[n])]
-        return corpus.within(numbers)
+        return View.of(corpus, corpus.within(numbers))
 
     def _numbers(self, corpus: Corpus, document_ids: Collection[str]) -> list[int]:
         known, numbers = set(corpus.numbers), []
