@@ -101,6 +101,17 @@ def read_documents(
     return _read_all(named, max_bytes, max_seconds)
 
 
+def read_bytes(data: bytes, name: str, *, max_seconds: float = MAX_SECONDS) -> Document | Skipped:
+    """Read the bytes of one file, by the suffix of its name, as `read_documents` reads a file.
+
+    Nothing is written to the disk.
+    """
+    try:
+        return _parsed(data, name, max_seconds)
+    except UnreadableError as error:
+        return Skipped(name, str(error))
+
+
 def _read_all(
     named: Sequence[Path], max_bytes: int, max_seconds: float
 ) -> Iterator[Document | Skipped]:
@@ -132,7 +143,11 @@ def _document(
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise UnreadableError(f"larger than {max_bytes:,} bytes; allow more with max_bytes")
-    content = _content(data, path.suffix.lower(), max_seconds)
+    return _parsed(data, name, max_seconds)
+
+
+def _parsed(data: bytes, name: str, max_seconds: float) -> Document:
+    content = _content(data, Path(name).suffix.lower(), max_seconds)
     own: dict[str, Any] = {"path": name, "notes": list(content.notes)}
     if content.page_starts:
         own["page_starts"] = list(content.page_starts)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
+from typing import IO
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -45,7 +45,7 @@ from hwdag_app.serve.guard import (
 )
 from hwdag_app.serve.refusals import refusal, without_folder
 from hwdag_app.serve.systems import Systems
-from hwdag_files.read import KNOWN_SUFFIXES, read_documents
+from hwdag_files.read import KNOWN_SUFFIXES, read_bytes
 
 __all__ = ["ServerConfig", "application"]
 
@@ -174,15 +174,16 @@ class _Pages:
         self._check_writable()
         name = safe_name(request.path_params["name"])
         with self._uploads.one():  # while the body arrives; the stream below takes its own slot
-            folder = TemporaryDirectory(prefix="hwdag-upload-")
+            file = (
+                TemporaryFile()
+            )  # why: without a name, it is gone once the process is, even if killed
             try:
-                with (Path(folder.name) / name).open("wb") as file:
-                    async for piece in limited_body(request, self._server.max_upload_bytes):
-                        await asyncio.to_thread(file.write, piece)
+                async for piece in limited_body(request, self._server.max_upload_bytes):
+                    await asyncio.to_thread(file.write, piece)
             except BaseException:
-                folder.cleanup()
+                file.close()
                 raise
-        return Events(self._inserted(folder, name), self._uploads)
+        return Events(self._inserted(file, name), self._uploads)
 
     async def delete(self, request: Request) -> Response:
         """Remove a document."""
@@ -190,16 +191,16 @@ class _Pages:
         await asyncio.to_thread(self._systems.delete, request.path_params["name"])
         return JSONResponse({"deleted": request.path_params["name"]})
 
-    async def _inserted(self, folder: TemporaryDirectory[str], name: str) -> AsyncGenerator[str]:
+    async def _inserted(self, file: IO[bytes], name: str) -> AsyncGenerator[str]:
         """The events of an upload: `progress`, then `done` or `error`."""
 
         def work(tell: Callable[[Advanced | BuildReport], None]) -> None:
-            with folder:
-                [found] = read_documents([Path(folder.name) / name])
+            with file:
+                file.seek(0)
+                found = read_bytes(file.read(), name)
             if not isinstance(found, Document):
                 raise InputError(f"{name}: {found.reason}")
-            document = replace(found, id=name, metadata={**found.metadata, "path": name})
-            tell(self._systems.insert([document], Reporting(tell, shown=False)))
+            tell(self._systems.insert([found], Reporting(tell, shown=False)))
 
         outcome = "refused"
         try:

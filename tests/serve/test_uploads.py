@@ -1,0 +1,94 @@
+"""Uploads: what is left of them after a kill, and what is said of those that hold nothing."""
+
+import os
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+
+import pytest
+from processes import program
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("uvicorn", reason="needs the extra serve")
+pytest.importorskip("prometheus_client", reason="needs the extra serve")
+pytest.importorskip("httpx")
+
+import httpx
+
+SECRET = "The quarry of Elm belonged to the Sorensen family."
+SERVER = """
+    import sys, threading, time
+    import uvicorn
+    from hwdag import BuildConfig, HWDAGIndex
+    from hwdag.embedding.hashing import HashingEmbedder
+    from hwdag_app.serve.application import application
+    from hwdag_lab.scripted import ScriptedLM
+
+    class Slow(HashingEmbedder):
+        def embed(self, texts):
+            if any("quarry" in text for text in texts):
+                print("embedding", flush=True)
+                time.sleep(600)
+            return super().embed(texts)
+
+    models = {"reader": ScriptedLM(), "embedder": Slow(), "config": BuildConfig(method="evidence")}
+    index = HWDAGIndex.from_documents([], path=sys.argv[1], **models)
+    server = uvicorn.Server(uvicorn.Config(application(index), port=0, log_level="critical"))
+
+    def tell():
+        while not server.started:
+            time.sleep(0.01)
+        print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+
+    threading.Thread(target=tell).start()
+    server.run()
+"""
+
+
+@contextmanager
+def served(folder):
+    """A server in a process of its own, with all of its files in a folder; killed at the end."""
+    (folder / "temporary").mkdir(exist_ok=True)
+    call = program(SERVER, folder / "town.hwdag")
+    call["env"] = {**call["env"], "TMPDIR": str(folder / "temporary")}
+    process = subprocess.Popen(**call, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process, int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def holding(folder, text):
+    """The files below a folder that hold a text."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return [path for path in paths if text.encode() in path.read_bytes()]
+
+
+def begun(port, length):
+    """A connection that has sent the beginning of an upload of that length."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    head = f"PUT /api/documents/quarry.md HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+    connection.sendall(f"{head}{SECRET}".encode())
+    return connection
+
+
+@pytest.mark.parametrize("moment", ["while the body arrives", "while it is built"])
+def test_a_killed_server_leaves_nothing_of_an_upload(tmp_path, moment):
+    is_whole = moment == "while it is built"
+    with served(tmp_path) as (process, port), begun(port, len(SECRET) + 1_000_000 * (not is_whole)):
+        if is_whole:
+            assert process.stdout.readline() == "embedding\n"
+        else:
+            time.sleep(0.5)
+        assert not os.listdir(tmp_path / "temporary")
+        process.kill()
+        process.wait(60)
+    assert not holding(tmp_path, SECRET)
+    with served(tmp_path) as (_, port):
+        address = f"http://127.0.0.1:{port}/api/documents/mill.md"
+        assert "event: done" in httpx.put(address, content=b"The mill is new.", timeout=60).text
+        assert httpx.delete(address, timeout=60).status_code == 200
+        assert not os.listdir(tmp_path / "temporary")
+    assert not holding(tmp_path, SECRET)
