@@ -68,12 +68,12 @@ class Record(BaseModel):
     def of(cls, document: Document) -> Record:
         """Return the record of a core document; an empty one if LlamaIndex did not make it.
 
-        Models then see all its metadata except `page_starts`.
+        Models then see all its metadata except `page_starts` and `times`.
         """
         try:
             return cls.model_validate(document.metadata[RECORD_KEY])
         except (KeyError, ValidationError):
-            hidden = ["page_starts"] if document.page_starts else []
+            hidden = [key for key in ("page_starts", "times") if getattr(document, key)]
             return cls(hidden_from_llm=hidden, hidden_from_embedding=hidden)
 
 

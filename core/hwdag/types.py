@@ -66,6 +66,24 @@ class Document:
         """Return the page of a character, from 1; None without pages."""
         return bisect_right(self.page_starts, position) or None
 
+    @property
+    def times(self) -> list[tuple[int, float]]:
+        """Characters and the seconds at which they are spoken, from `metadata["times"]`; empty without times."""
+        times = self.metadata.get("times")
+        if not isinstance(times, list | tuple):
+            return []
+        pairs = [tuple(one) if isinstance(one, list | tuple) else () for one in times]
+        are_times = all(
+            len(one) == 2 and type(one[0]) is int and type(one[1]) in (int, float) for one in pairs
+        )
+        return [(start, seconds) for start, seconds in pairs] if are_times else []
+
+    def time_of(self, position: int) -> float | None:
+        """Return the second at which a character of a subtitle is spoken; None without times."""
+        times = self.times
+        at = bisect_right(times, position, key=lambda time: time[0])
+        return times[at - 1][1] if at else None
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,13 +24,18 @@ COUNTED = "hwdag.counted"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The text of a file, the title that it gives itself, where its pages begin, and its metadata (JSON)."""
+    """The text of a file, and what it says about it.
+
+    `page_starts` are the characters at which pages begin; `times` are pairs of a character and the second
+    at which it is spoken; `metadata` is JSON.
+    """
 
     text: str
     title: str = ""
     notes: tuple[str, ...] = ()
     page_starts: tuple[int, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    times: tuple[Sequence[float], ...] = ()
 
 
 class UnreadableError(Exception):

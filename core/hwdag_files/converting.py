@@ -59,7 +59,8 @@ def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
         ) from None
     if "reason" in found:
         raise UnreadableError(found["reason"])
-    return Content(**found | {name: tuple(found[name]) for name in ("notes", "page_starts")})
+    sequences = ("notes", "page_starts", "times")
+    return Content(**found | {name: tuple(found[name]) for name in sequences})
 
 
 def main() -> None:

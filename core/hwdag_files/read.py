@@ -37,7 +37,7 @@ KNOWN_SUFFIXES = (
 )
 """Suffixes, in lower case, that are read from a directory."""
 
-RESERVED = frozenset({"path", "notes", "page_starts"})
+RESERVED = frozenset({"path", "notes", "page_starts", "times"})
 """Keys of the metadata that describe how a file was read."""
 
 MAX_BYTES = 1 << 28
@@ -155,6 +155,8 @@ def _parsed(data: bytes, name: str, max_seconds: float) -> Document:
         f"{key!r} of its metadata left out: hwdag uses that name"
         for key in sorted(content.metadata.keys() & RESERVED)
     ]
+    if content.times:
+        own["times"] = [list(pair) for pair in content.times]
     kept = {key: value for key, value in content.metadata.items() if key not in RESERVED}
     return Document(name, content.text, content.title or Path(name).stem, {**kept, **own})
 

@@ -15,6 +15,7 @@ from hwdag_files.notebook import notebook_content
 from hwdag_files.records import records_content
 from hwdag_files.sheets import workbook_content
 from hwdag_files.slides import slides_content
+from hwdag_files.subtitles import subtitles_content
 from hwdag_files.word import word_content
 
 READERS: Mapping[str, Callable[[bytes], Content]] = {
@@ -29,6 +30,7 @@ READERS: Mapping[str, Callable[[bytes], Content]] = {
 TEXT_READERS: Mapping[str, Callable[[bytes], Content]] = {
     **dict.fromkeys((".htm", ".html", ".xhtml"), html_content),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), records_content),
+    **dict.fromkeys((".srt", ".vtt"), subtitles_content),
 }
 """Readers of texts with a structure, which are quick enough for the calling process if a file is small."""
 
