@@ -17,7 +17,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.store.sqlite import Header, Store, holds_something
 from hwdag.text.prompts import Prompts
+from hwdag.threads import Lazy
 from hwdag.trace.bars import Silent
 from hwdag.types import Document
 from hwdag_lab.scripted import ScriptedLM
@@ -151,9 +152,10 @@ class World:
         sizes = {"model": (8,), "short": (1, 2) * 5}.get(self.mode, (14, 20, 12))
         insertion.GROUP_SECONDS, insertion.GROUP_BYTES = 60, GROUP_BYTES
         given = documents(edited, sizes)
-        header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, {})
+        config = asdict(builder.config)
+        header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, config)
         with Store.create(path, header) if fresh else Store.open(path) as store:
-            Insertion(builder, store, replace=True).run(given, Silent())
+            Insertion(Lazy(lambda: builder), store, replace=True).run(given, Silent())
 
     def begun(self, name):
         """Where a build writes: over a copy of an earlier index, which no trap cuts short, or anew."""

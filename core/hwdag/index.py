@@ -761,10 +761,10 @@ class HWDAGIndex:
             checked: Iterable[Document] = as_documents(documents)
             if isinstance(documents, Collection):  # why: check all documents before building any
                 checked = list(checked)
-            self._bound()
-            builder = self._builder()
-            if builder.config.rules.has_points:
-                _ = builder.plan  # raises before a file is created
+            # why lazy: a run that finds no change needs no model
+            builder = Lazy(self._builder)
+            if self._bound() is None and builder.value.config.rules.has_points:
+                _ = builder.value.plan  # raises before a file is created
             with self._building() as store:
                 insertion = Insertion(
                     builder,
@@ -774,23 +774,27 @@ class HWDAGIndex:
                     limits=limits,
                     executor=executor,
                 )
-                if builder.writer is not None and isinstance(checked, list):
-                    self._tell(builder, checked, store)
+                if isinstance(checked, list):
+                    self._log_estimate(builder, checked, store)
                 with span("hwdag.build", "CHAIN") as opened:
                     report = insertion.run(checked, reporter)
                     if report.built:
-                        report.notes.append(builder.method_note)
+                        report.notes.append(builder.value.method_note)
                     if opened is not None:
                         opened.set_attribute("hwdag.built", len(report.built))
                 return report
 
-    def _tell(self, builder: GraphBuilder, documents: list[Document], store: Store) -> None:
-        """Log what a build will cost where a model of this machine writes: it may take hours."""
+    def _log_estimate(
+        self, builder: Lazy[GraphBuilder], documents: list[Document], store: Store
+    ) -> None:
+        """Log the cost of a build if a model of this machine writes: it may take hours."""
         from hwdag.building.estimate import estimate
 
+        if not store.config().rules.has_points:
+            return
         new = [one for one in documents if one.text.strip() and not is_built(store, one)]
-        if new and isinstance(builder.reader, Timed):
-            _LOGGER.warning("%s", estimate(builder, new))
+        if new and builder.value.writer is not None and isinstance(builder.value.reader, Timed):
+            _LOGGER.warning("%s", estimate(builder.value, new))
 
     def _builder(self) -> GraphBuilder:
         reader = self.reader

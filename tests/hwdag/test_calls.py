@@ -2,7 +2,7 @@
 
 import itertools
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -37,6 +37,7 @@ from hwdag.store.calls import (
 )
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.prompts import Prompts, SummaryPrompt
+from hwdag.threads import Lazy
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Span, Usage
 from hwdag_lab.scripted import ScriptedLM
@@ -409,7 +410,8 @@ def test_a_concurrent_writer_that_breaks_its_contract_is_named(answers, message)
 def ticking(monkeypatch):
     """A second passes whenever a run looks at the time."""
     clock = SimpleNamespace(monotonic=partial(next, itertools.count(1.0)))
-    monkeypatch.setattr("hwdag.building.report.time", clock)
+    for module in ("report", "insertion"):
+        monkeypatch.setattr(f"hwdag.building.{module}.time", clock)
 
 
 LIMITS = [Limits(max_tokens=1), Limits(max_tokens=400), Limits(max_seconds=1.0), Limits(None, 2.0)]
@@ -487,12 +489,12 @@ def test_a_writer_that_counts_is_counted_beside_the_reader():
 
 def store_of(builder, path=None):
     embedder = builder.embedder
-    header = Header(builder.reader.name, embedder.name, embedder.dimension, {})
+    header = Header(builder.reader.name, embedder.name, embedder.dimension, asdict(builder.config))
     return Store.create(path, header)
 
 
 def inserted(store, documents, builder, *, replace=True, limits=None):
-    insertion = Insertion(builder, store, replace=replace, limits=limits)
+    insertion = Insertion(Lazy(lambda: builder), store, replace=replace, limits=limits)
     return insertion.run(documents, Silent())
 
 

@@ -4,7 +4,7 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS, TAKEOVER
@@ -29,6 +29,7 @@ from hwdag.lm.writers import CallableWriter
 from hwdag.store.sqlite import Header, Store
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.prompts import Prompts, SearchPrompts, SummaryPrompt
+from hwdag.threads import Lazy
 from hwdag.trace import render
 from hwdag.trace.bars import Silent
 from hwdag.types import Answer, Citation, Document, Span, Usage
@@ -59,7 +60,7 @@ def in_store(documents, lm=None, *, generated=False, path=None, config=CONFIG):
     header = Header(lm.name, EMBEDDER.name, EMBEDDER.dimension, asdict(config))
     store = Store.create(path, header)
     builder = GraphBuilder(lm, lm if generated else None, EMBEDDER, config, Prompts())
-    Insertion(builder, store, replace=False).run(documents, Silent())
+    Insertion(Lazy(lambda: builder), store, replace=False).run(documents, Silent())
     return store
 
 
@@ -171,8 +172,8 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
         writer = CallableWriter(lambda prompt, reply=reply: reply)  # heeds no limit
         header = Header(lm.name, EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
         with Store.create(None, header) as store:
-            builder = GraphBuilder(lm, writer, EMBEDDER, CONFIG, Prompts())
-            Insertion(builder, store, replace=False).run(BENIGN[:1], Silent())
+            builder = partial(GraphBuilder, lm, writer, EMBEDDER, CONFIG, Prompts())
+            Insertion(Lazy(builder), store, replace=False).run(BENIGN[:1], Silent())
             graph = store.load(BENIGN[0].id).graph
         plan = WindowPlan.of(CONFIG, None, lm, extractive=False)
         windows = {tuple(graph.children(int(i))[0]) for i in graph.at_level(2)}
@@ -205,7 +206,7 @@ def test_a_long_heading_does_not_stand_whole_before_every_passage():
     header = Header("scripted", "hashing-64", 64, asdict(CONFIG))
     with Store.create(None, header) as store:
         builder = GraphBuilder(ScriptedLM(), None, Counting(64), CONFIG, Prompts())
-        Insertion(builder, store, replace=False).run([Document("d", text)], Silent())
+        Insertion(Lazy(lambda: builder), store, replace=False).run([Document("d", text)], Silent())
     assert sum(embedded) < 10 * len(text)
 
 
@@ -391,7 +392,9 @@ def test_a_function_as_writer_is_sent_no_spelling_of_a_text():
     header = Header("scripted", EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
     with Store.create(None, header) as store:
         builder = GraphBuilder(ScriptedLM(), writer, EMBEDDER, CONFIG, Prompts())
-        Insertion(builder, store, replace=False).run([Document("d", HOSTILE)], Silent())
+        Insertion(Lazy(lambda: builder), store, replace=False).run(
+            [Document("d", HOSTILE)], Silent()
+        )
     assert prompts
     assert not any(token in prompt for token in CONTROL_TOKENS for prompt in prompts)
 

@@ -18,12 +18,14 @@ from hwdag.errors import (
     IndexFileError,
     IndexMismatch,
     InputError,
+    ModelNotFound,
     NotAnIndex,
     ReaderRequired,
     UnknownOption,
 )
 from hwdag.scope import Scope
 from hwdag.trace.provenance import provenance
+from hwdag_files.read import read_documents
 from hwdag_lab.scripted import ScriptedLM
 
 CONFIG = dataclasses.replace(index_world.CONFIG, method="hwdag")
@@ -76,6 +78,33 @@ def test_loading_and_looking_needs_no_language_model(tmp_path):
         assert not {"torch", "transformers"} & sys.modules.keys()
     """
     python(script, tmp_path / "a.hwdag")
+
+
+def test_a_refresh_loads_models_only_for_changed_documents(tmp_path):
+    path, docs = tmp_path / "a.hwdag", documents(3)
+    index_of(docs, path=path).close()
+    unloadable = {"reader": str(tmp_path / "no-reader"), "embedder": str(tmp_path / "no-embedder")}
+    with HWDAGIndex.load(path, **unloadable) as index:
+        kept = [*docs[:2], Document("blank", " ")]
+        report = index.refresh(kept, prune=True, max_seconds=60)
+        assert (report.unchanged, report.deleted) == (["doc0", "doc1"], ["doc2"])
+        assert [key for key, _ in report.skipped] == ["blank"]
+        assert index.insert(iter(docs[:2])).unchanged == ["doc0", "doc1"]
+        with pytest.raises(ModelNotFound, match="no-reader"):
+            index.refresh([Document("doc0", "Something else entirely.")])
+
+
+def test_the_command_refresh_imports_torch_only_for_changed_files(tmp_path):
+    (tmp_path / "a.txt").write_text("A dragon sleeps.")
+    index_of(list(read_documents([tmp_path / "a.txt"])), path=tmp_path / "a.hwdag").close()
+    script = """
+        import sys
+        from hwdag_app.main import main
+
+        assert main(["refresh", *sys.argv[1:], "--quiet"]) == 0
+        assert not {"torch", "transformers"} & sys.modules.keys()
+    """
+    python(script, tmp_path / "a.hwdag", tmp_path / "a.txt")
 
 
 def test_a_bound_index_equals_one_in_memory(tmp_path):

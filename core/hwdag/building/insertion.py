@@ -15,9 +15,9 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cached_property, partial
 from queue import SimpleQueue
 from reprlib import repr as brief
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -32,6 +32,7 @@ from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.records import DocumentRows
 from hwdag.store.sqlite import Entry, Store, content_hash
 from hwdag.text.characters import is_blank, without_surrogates
+from hwdag.threads import Lazy
 from hwdag.trace.bars import Advance, Reporter, Silent
 from hwdag.types import Document
 
@@ -74,7 +75,7 @@ class Insertion:
     """One-use state of an insertion: documents are built, then stored in order.
 
     Args:
-        builder: builds the documents, where there is no executor.
+        builder: builds the documents if there is no executor; made when the first one has changed.
         store: receives them.
         replace: a document takes the place of another one with its id; else that is an error.
         prune: delete documents that do not come; a function says of an id whether it may be deleted.
@@ -84,7 +85,7 @@ class Insertion:
 
     def __init__(
         self,
-        builder: GraphBuilder,
+        builder: Lazy[GraphBuilder],
         store: Store,
         *,
         replace: bool,
@@ -97,11 +98,9 @@ class Insertion:
         self._replace = replace
         self._prune = prune
         self._limits = limits or Limits()
-        self._metered = partial(Meter, limits=self._limits)
-        self._meter = self._metered(builder.reader, builder.writer)
+        self._began = time.monotonic()
+        self._meter: Meter | None = None  # made before the first call of a model
         self._executor = executor
-        # why not with several builders: they ask for several documents at the same time already
-        self._written_ahead = 0 if executor else builder.written_ahead
         self._waiting: dict[str, _Waiting] = {}  # by document id, for a batch of the writer
         self._waiting_for = 0  # windows
         self._begun: dict[str, Callable[[], None]] = {}  # by document id: wait for it, and store it
@@ -119,17 +118,18 @@ class Insertion:
     def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
         """Build and store what is new or changed; raises as `HWDAGIndex.refresh`."""
         total = len(documents) if isinstance(documents, Sized) else None
-        is_limited = self._limits != Limits() and self._builder.config.rules.has_points
+        is_limited = self._limits != Limits() and self._store.config().rules.has_points
         if is_limited and total is not None:  # a stream is taken as it is needed
             documents = self._leaves_first(as_documents(documents), reporter)
         try:
             with (
                 reporter.stage("documents", total or 0, "document") as self._advance,
-                self._start(reporter) as start,
+                ExitStack() as stack,
             ):
+                start = Lazy(lambda: stack.enter_context(self._start(reporter)))
                 try:
                     for document in documents:
-                        self._meter.check()
+                        self._check_limits()
                         self._insert(as_document(document), start, reporter)
                     self._begin_waiting(start, reporter)
                     self._store_begun()
@@ -150,8 +150,9 @@ class Insertion:
                     "leaves come first: documents whose points are still to be made are searched by "
                     "similarity"
                 )
-        self._report.notes += self._meter.notes
-        self._report.usage, self._report.writing = self._meter.reading, self._meter.writing
+        if (meter := self._meter) is not None:
+            self._report.notes += meter.notes
+            self._report.usage, self._report.writing = meter.reading, meter.writing
         return self._report
 
     def _leaves_first(
@@ -167,14 +168,14 @@ class Insertion:
                 is_new = content is None or (self._replace and content != content_hash(sound))
                 if is_new and not is_blank(text) and document.id not in ids:
                     known = self._known_vectors(document.id)
-                    leaves = self._builder.leaves(sound, reporter, known)
+                    leaves = self._builder.value.leaves(sound, reporter, known)
                     self._store.put(sound, leaves.graph, leaves.vectors, is_pending=True)
                 ids.add(document.id)
                 self._found_pending |= self._store.is_pending(document.id)
                 advance(1)
         return found
 
-    def _insert(self, document: Document, start: Start, reporter: Reporter) -> None:
+    def _insert(self, document: Document, start: Lazy[Start], reporter: Reporter) -> None:
         """Check a document, and begin to build it if that is needed, or let it wait for others."""
         if any(document.id in some for some in (self._waiting, self._begun, self._finished)):
             self._begin_waiting(start, reporter)
@@ -203,10 +204,10 @@ class Insertion:
         self._seen.add(document.id)
 
     def _wait(
-        self, document: Document, calls: DocumentCalls, start: Start, reporter: Reporter
+        self, document: Document, calls: DocumentCalls, start: Lazy[Start], reporter: Reporter
     ) -> None:
         """Let a document wait until there are enough for a batch of the writer."""
-        unwritten = self._builder.unwritten(document, calls)
+        unwritten = self._builder.value.unwritten(document, calls)
         if self._waiting and self._waiting_for + unwritten.share > self._written_ahead:
             self._begin_waiting(start, reporter)
         self._waiting[document.id] = _Waiting(document, calls, unwritten)
@@ -214,19 +215,21 @@ class Insertion:
         if self._waiting_for >= self._written_ahead:
             self._begin_waiting(start, reporter)
 
-    def _begin_waiting(self, start: Start, reporter: Reporter) -> None:
+    def _begin_waiting(self, start: Lazy[Start], reporter: Reporter) -> None:
         """Have the first points of the waiting documents written, and begin to build these."""
         waiting, self._waiting = list(self._waiting.values()), {}
         self._waiting_for = 0
         ahead = [(one.unwritten, one.calls) for one in waiting if one.unwritten.prompts]
         if len(ahead) > 1:
-            self._builder.write_ahead(ahead, reporter, self._before_call)
+            self._builder.value.write_ahead(ahead, reporter, self._before_call)
         for one in waiting:
             self._begin(one.document, one.calls, start)
 
-    def _begin(self, document: Document, calls: DocumentCalls, start: Start) -> None:
+    def _begin(self, document: Document, calls: DocumentCalls, start: Lazy[Start]) -> None:
         known = self._known_vectors(document.id)
-        built = start(lambda builder, reporter: builder.build(document, reporter, calls, known))
+        built = start.value(
+            lambda builder, reporter: builder.build(document, reporter, calls, known)
+        )
         self._begun[document.id] = partial(self._store_built, document, calls, built)
         self._store_begun(but=self._most_begun)
 
@@ -258,17 +261,29 @@ class Insertion:
     def _before_call(self) -> None:
         if self._stopped:
             raise CancelledError("the run has ended, so nobody waits for this document")
+        if self._meter is None:
+            self._measure(self._builder.value)
+        assert self._meter is not None  # set by `_measure`
         self._meter.before_call()
+
+    def _check_limits(self) -> None:
+        if self._meter is not None:
+            self._meter.check()
+
+    @cached_property
+    def _written_ahead(self) -> int:
+        # why not with several builders: they ask for several documents at the same time already
+        return 0 if self._executor else self._builder.value.written_ahead
 
     @contextmanager
     def _start(self, reporter: Reporter) -> Iterator[Start]:
         """Give a function that starts a build and returns a function that waits for its result."""
+        local = self._builder.value
         if self._executor is None:
-            yield lambda build: partial(build, self._builder, reporter)
+            yield lambda build: partial(build, local, reporter)
             return
-        with self._executor.builders(self._builder) as builders:
-            # why: remote models count what they spend
-            self._meter = self._metered(builders[0].reader, builders[0].writer)
+        with self._executor.builders(local) as builders:
+            self._measure(builders[0])  # why not `local`: remote models count their own usage
             self._most_begun = BEGUN_PER_BUILDER * len(builders)
             free: SimpleQueue[GraphBuilder] = SimpleQueue()
             for builder in builders:
@@ -289,6 +304,9 @@ class Insertion:
                 # why wait: a call that is under way is paid for, and its result is kept
                 threads.shutdown(cancel_futures=True)
 
+    def _measure(self, builder: GraphBuilder) -> None:
+        self._meter = Meter(builder.reader, builder.writer, self._limits, self._began)
+
     def _store_begun(self, but: int = 0) -> None:
         """Store the documents that were begun first, all `but` so many."""
         while len(self._begun) > but:
@@ -308,7 +326,7 @@ class Insertion:
         self._finished[document.id] = _Finished(rows, calls, result)
         self._finished_bytes += rows.size
         if (
-            self._builder.config.rules.has_points  # windows are told of the document in progress
+            self._store.config().rules.has_points  # windows are told of the document in progress
             or self._finished_bytes >= GROUP_BYTES
             or time.monotonic() - self._committed >= GROUP_SECONDS
         ):

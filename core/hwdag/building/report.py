@@ -128,13 +128,15 @@ class LimitReached(Exception):
 class Meter:
     """What a run has spent so far, and whether it may go on; a writer counts if it is `Metered`."""
 
-    def __init__(self, reader: Reader, writer: object, limits: Limits) -> None:
+    def __init__(
+        self, reader: Reader, writer: object, limits: Limits, began: float | None = None
+    ) -> None:
         self._reader = reader
         # why: a model that reads and writes counts both in one usage
         self._writer = writer if isinstance(writer, Metered) and writer is not reader else None
         uncounted = writer not in (None, reader) and self._writer is None
         self._limits = limits
-        self._began = time.monotonic()
+        self._began = time.monotonic() if began is None else began
         self._before = reader.usage, self._written()
         self._calls = 0
         self.notes: list[str] = []
