@@ -23,6 +23,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY core ./core
 COPY docs ./docs
 COPY haystack_hwdag ./haystack_hwdag
+COPY haystack_integrations ./haystack_integrations
 COPY langchain_hwdag ./langchain_hwdag
 COPY llama_index_hwdag ./llama_index_hwdag
 # the reader is converted here, once, and not by every container

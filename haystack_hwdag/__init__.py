@@ -1,4 +1,4 @@
-"""hwdag for Haystack: a retriever component over an index of the core.
+"""hwdag for Haystack: a retriever over an index of the core, and a ranker.
 
 pipeline.add_component("retriever", HWDAGRetriever("notes.hwdag", top_k=5))
 """
@@ -10,6 +10,7 @@ except ImportError as error:
         raise
     raise ImportError('haystack_hwdag needs haystack-ai: pip install "hwdag[haystack]"') from error
 
-from haystack_hwdag.retriever import HWDAGRetriever
+from haystack_integrations.components.rankers.hwdag import HWDAGRanker
+from haystack_integrations.components.retrievers.hwdag import HWDAGRetriever
 
-__all__ = ["HWDAGRetriever"]
+__all__ = ["HWDAGRanker", "HWDAGRetriever"]

@@ -21,14 +21,8 @@ ROOT = Path(__file__).parents[1]
 
 SWEPT = (
     *("core/hwdag/embedding", "core/hwdag/graph", "core/hwdag/lm", "core/hwdag/page"),
-    *(
-        "core/hwdag/store",
-        "core/hwdag/trace",
-        "core/hwdag_lab",
-        "haystack_hwdag",
-        "tools",
-        "benchmarks",
-    ),
+    *("core/hwdag/store", "core/hwdag/trace", "core/hwdag_lab", "haystack_hwdag"),
+    *("haystack_integrations", "tools", "benchmarks"),
     *("README.md", "CONTRIBUTING.md", "docs"),
 )
 """Paths that follow the rules already."""

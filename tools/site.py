@@ -27,7 +27,11 @@ API = {
     "evaluation": ("hwdag_lab.eval", "hwdag_lab.heads"),
     "llama_index_hwdag": ("llama_index_hwdag",),
     "langchain_hwdag": ("langchain_hwdag",),
-    "haystack_hwdag": ("haystack_hwdag",),
+    "haystack_hwdag": (
+        "haystack_hwdag",
+        "haystack_integrations.components.retrievers.hwdag.retriever",
+        "haystack_integrations.components.rankers.hwdag.ranker",
+    ),
 }
 """Modules and packages by page of the API reference."""
 

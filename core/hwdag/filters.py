@@ -39,13 +39,13 @@ _Identity: TypeAlias = tuple[str, Any]
 """Kind and value, equal if a filter takes the values as equal: 1 and 1.0, but not 1 and True."""
 
 
-def matches(form: Filter, metadata: Mapping[str, Any]) -> bool:
+def matches(form: Filter | Predicate, metadata: Mapping[str, Any]) -> bool:
     """Whether a document with this metadata matches; errors as in `predicate`."""
     return predicate(form)(metadata)
 
 
-def predicate(form: Filter) -> Predicate:
-    """Check a filter and return the function that applies it.
+def predicate(form: Filter | Predicate) -> Predicate:
+    """Check a filter and return the function that applies it; a function is returned as it is.
 
     - `eq`: texts equal texts and numbers equal numbers (1 is 1.0, true is not a number). A value also
       equals a list that contains it; a list equals a list, or is contained in a list of lists.
@@ -59,7 +59,7 @@ def predicate(form: Filter) -> Predicate:
         UnknownOption: the operator does not exist.
         InputError: not a valid filter, or an empty one.
     """
-    return _read(form, 0)
+    return form if callable(form) else _read(form, 0)
 
 
 def _read(form: Any, depth: int) -> Predicate:

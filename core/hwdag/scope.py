@@ -11,7 +11,7 @@ from reprlib import repr as brief
 from typing import Any
 
 from hwdag.errors import InputError
-from hwdag.filters import Filter, matches, predicate
+from hwdag.filters import Filter, Predicate, matches, predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,14 @@ class Scope:
 
     Attributes:
         document_ids: only these; None for all.
-        filters: only documents whose metadata match (`hwdag.filters`); None for all.
+        filters: only documents whose metadata match (`hwdag.filters`, or a function of the metadata);
+            None for all.
 
     Raises `InputError` for invalid ids or filters.
     """
 
     document_ids: Collection[str] | None = None
-    filters: Filter | None = None
+    filters: Filter | Predicate | None = None
 
     def __post_init__(self) -> None:
         wanted = self.document_ids

@@ -134,7 +134,13 @@ def test_nobody_calls_an_embedder_without_the_check():
     """Apart from embedders, and those that pass a call on."""
     own = {"checked.py", "callable.py", "hashing.py", "sentence_transformer.py", "navigator.py"}
     passed_on = {"ray.py", "cached_embedder.py"}
-    folders = ["core", "llama_index_hwdag", "langchain_hwdag", "haystack_hwdag"]
+    folders = [
+        "core",
+        "llama_index_hwdag",
+        "langchain_hwdag",
+        "haystack_hwdag",
+        "haystack_integrations",
+    ]
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     calls = [
         f"{file.name}:{node.lineno}"

@@ -17,6 +17,7 @@ from readme_renderer import markdown
 ROOT = Path(__file__).parents[2]
 PINS = ROOT / "constraints.txt"
 ADAPTER = "hwdag/lm/adapters/smollm2-135m-instruct"
+KINDS = ("rankers", "retrievers")  # of components for Haystack
 ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors", "README.md", "NOTICE"}
 INSTALLED = ROOT / "tests" / "installed.py"
 
@@ -74,10 +75,17 @@ def test_the_wheel_holds_the_packages_and_their_data(built):
         "llama_index_hwdag",
         "langchain_hwdag",
         "haystack_hwdag",
+        "haystack_integrations",
     }
     assert "hwdag/lm/head_lists/smollm2-135m-instruct.json" in names
     assert "hwdag/documentation/guide.md" in names
-    assert {f"{top}/py.typed" for top in tops} <= set(names)
+    namespace = "haystack_integrations"  # that of many distributions
+    for folder in (
+        *(tops - {namespace}),
+        *(f"{namespace}/components/{kind}/hwdag" for kind in KINDS),
+    ):
+        assert f"{folder}/py.typed" in names
+    assert f"{namespace}/__init__.py" not in names
     assert {f"{ADAPTER}/{file}" for file in ADAPTER_FILES} <= set(names)
     assert any(name.endswith(f".dist-info/licenses/core/{ADAPTER}/NOTICE") for name in names)
 

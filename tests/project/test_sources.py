@@ -14,6 +14,7 @@ PACKAGES = (
     "llama_index_hwdag",
     "langchain_hwdag",
     "haystack_hwdag",
+    "haystack_integrations",
 )
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 

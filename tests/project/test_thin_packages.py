@@ -44,7 +44,7 @@ print(index.as_retriever(k=1).invoke("Who built it?")[0].page_content)
 """
 
 HAYSTACK = """
-from haystack_hwdag import HWDAGRetriever
+from haystack_integrations.components.retrievers.hwdag import HWDAGRetriever
 from hwdag import HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_lab.scripted import ScriptedLM

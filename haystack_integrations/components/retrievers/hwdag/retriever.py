@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
 from haystack import Document, component, default_from_dict, default_to_dict
 
+from haystack_integrations.components.retrievers.hwdag.filters import checked
 from hwdag.config import checked_k
-from hwdag.errors import EmptyIndex, InputError, UnknownOption
-from hwdag.filters import Filter, predicate
+from hwdag.errors import EmptyIndex, InputError
 from hwdag.index import HWDAGIndex
 from hwdag.scope import Scope
 from hwdag.trace.provenance import METADATA_KEY, provenance
 from hwdag.types import Retrieval, Step
-
-OPERATORS = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
-"""Haystack's comparisons, and those of `hwdag.filters`; "not in" is the opposite of "in"."""
-
-_FIELDS = {"operator", "conditions", "field"}  # of which a filter of Haystack has some
 
 
 @component
@@ -34,8 +28,8 @@ class HWDAGRetriever:
     Attributes:
         index: an `hwdag.HWDAGIndex`, or the path of its file, which names the models to search with.
         top_k: number of documents.
-        filters: searches only sources with matching metadata: a filter of Haystack or of
-            `hwdag.filters`.
+        filters: searches only sources with matching metadata: a filter of Haystack, with its meaning,
+            or of `hwdag.filters`.
     """
 
     def __init__(
@@ -44,6 +38,7 @@ class HWDAGRetriever:
         top_k: int | None = None,
         filters: dict[str, Any] | None = None,
     ) -> None:
+        self._opened = isinstance(index, str | Path)
         self.index = HWDAGIndex.load(index) if isinstance(index, str | Path) else index
         if not hasattr(self.index, "asearch"):
             raise InputError(
@@ -51,7 +46,7 @@ class HWDAGRetriever:
             )
         self.top_k = checked_k(top_k)
         self.filters = filters
-        _checked(filters)
+        checked(filters)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the component with the path of the index file. Raises `InputError` for an index in memory."""
@@ -69,6 +64,11 @@ class HWDAGRetriever:
         made: Self = default_from_dict(cls, data)
         return made
 
+    def close(self) -> None:
+        """Close the index file, if the component opened it."""
+        if self._opened:
+            self.index.close()
+
     @component.output_types(documents=list[Document])
     def run(
         self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
@@ -76,8 +76,9 @@ class HWDAGRetriever:
         """Search; `top_k` and `filters` replace those of the component.
 
         Raises:
-            InputError: `top_k` is no whole number of at least 1, or no document can match the filter.
-            UnknownOption: an operator that does not exist.
+            InputError: `top_k` is no whole number of at least 1, no document can match the filter, or
+                Haystack cannot compare its value with that of a source.
+            UnknownOption: it is no filter, or has an operator that does not exist.
         """
         wanted, scope = self._asked(top_k, filters)
         try:
@@ -98,7 +99,7 @@ class HWDAGRetriever:
 
     def _asked(self, top_k: int | None, filters: dict[str, Any] | None) -> tuple[int | None, Scope]:
         chosen = self.filters if filters is None else filters
-        return checked_k(self.top_k if top_k is None else top_k), Scope(None, _checked(chosen))
+        return checked_k(self.top_k if top_k is None else top_k), Scope(None, checked(chosen))
 
 
 def _documents(retrieval: Retrieval, wanted: int | None) -> dict[str, list[Document]]:
@@ -111,34 +112,3 @@ def _document(step: Step, retrieval: Retrieval) -> Document:
     own = deepcopy(dict(retrieval.sources[node.document_id].metadata))
     meta = {"heading": node.heading, **own, METADATA_KEY: provenance(step, retrieval)}
     return Document(id=node.id, content=node.text, meta=meta, score=step.score)
-
-
-def _checked(filters: Mapping[str, Any] | None) -> Filter | None:
-    """Return a filter of Haystack in the form of the core, any other as it is."""
-    if filters is None or filters == {}:
-        return None
-    is_core = isinstance(filters, Mapping) and not _FIELDS & filters.keys()
-    form = filters if is_core else _translated(filters)
-    predicate(form)  # raises for an invalid filter
-    return form
-
-
-def _translated(part: Any) -> Filter:
-    known = part if isinstance(part, Mapping) else {}
-    name, conditions, field = map(known.get, ("operator", "conditions", "field"))
-    if isinstance(conditions, list):
-        parts = [_translated(one) for one in conditions]
-        if name in ("AND", "OR"):
-            return {name.lower(): parts}
-        if name == "NOT":
-            return {"not": {"and": parts}}
-    elif isinstance(field, str) and "value" in known:
-        key = field.removeprefix("meta.")
-        if name == "not in":
-            return {"not": {key: {"in": part["value"]}}}
-        if name in OPERATORS:
-            return {key: {OPERATORS[name]: part["value"]}}
-    raise UnknownOption(
-        f"{part!r} is no filter; a comparison has field, value and one of the operators "
-        f"{', '.join(OPERATORS)}, not in; conditions have AND, OR or NOT"
-    )
