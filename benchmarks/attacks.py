@@ -38,8 +38,9 @@ from hwdag.lm.base import Reader
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.tokens import Codec, Range
-from hwdag.search.find import Query, find
+from hwdag.search.find import find
 from hwdag.search.question import Question as SearchQuestion
+from hwdag.search.request import SearchRequest
 from hwdag.store.sqlite import Entry
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences
@@ -256,16 +257,16 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
     def read(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
         return [entries[number - 1].graph.nodes[position] for number, position in addresses]
 
-    question = case.question.text
-    query = Query(
-        question=SearchQuestion.of(question, embedded_question(default_embedder(), question)),
+    text = case.question.text
+    question = SearchQuestion.of(text, embedded_question(default_embedder(), text))
+    request = SearchRequest(
         reader=reader,
         embedder=default_embedder(),
         plan=WALK.plan("hwdag"),
         prompts=SearchPrompts(),
     )
     blocks = (Block.of(number, *entry) for number, entry in enumerate(entries, 1))
-    return find(View.of(Corpus(read).extended(blocks)), query).retrieval
+    return find(View.of(Corpus(read).extended(blocks)), question, request).retrieval
 
 
 def entry_of(document: Document) -> Entry:

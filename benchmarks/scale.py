@@ -36,10 +36,11 @@ from hwdag.corpus.view import View
 from hwdag.embedding.default import default_embedder
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.scope import Scope
-from hwdag.search.find import Query
 from hwdag.search.frontier import Frontier
+from hwdag.search.navigator import navigator_of
 from hwdag.search.question import Question
 from hwdag.search.references import References
+from hwdag.search.request import SearchRequest
 from hwdag.search.snapshots import Snapshots
 from hwdag.store.erasure import arrays_of, drop_arrays
 from hwdag.store.sqlite import Header, Store
@@ -175,16 +176,16 @@ def timed(
     embedder = Random() if navigator == "none" else default_embedder()
     question, vector = sentence(rng), random_vectors(rng, 1)[0]
     began, used = time.perf_counter(), time.process_time()
-    query = Query(
-        question=Question.of(question, vector),
+    request = SearchRequest(
         reader=ScriptedLM(),
         embedder=embedder,
         plan=plan,
         prompts=SearchPrompts(),
-        for_answer=False,
+        navigator=navigator_of(plan, embedder),
+        will_decode=False,
         on_step=on_step,
     )
-    snapshots.find(query, Scope())
+    snapshots.find(Question.of(question, vector), request, Scope())
     return lap(began), round(time.process_time() - used, 3)
 
 
@@ -227,9 +228,8 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
     scoring = SearchConfig().plan("hwdag").scoring
     taken = []
     for _ in range(QUESTIONS):
-        question = sentence(rng)
         vector = random_vectors(rng, 1)[0]
-        view, question = View.of(corpus), Question.of(question, vector)
+        view, question = View.of(corpus), Question.of(sentence(rng), vector)
         likeness = Similarity(view, question.asked_words, vector, scoring).values
         references = References(view, question)
         frontier = Frontier(view, likeness, scoring=scoring, references=references)

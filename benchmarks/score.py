@@ -30,9 +30,10 @@ from hwdag.embedding.titles import embed_parts
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader
 from hwdag.lm.default import converted, embedded_gguf
-from hwdag.search.find import Query, find
+from hwdag.search.find import find
 from hwdag.search.navigator import navigator_of
 from hwdag.search.question import Question
+from hwdag.search.request import SearchRequest
 from hwdag.text.chunking import leaves
 from hwdag.text.headings import headings
 from hwdag.text.prompts import SearchPrompts
@@ -110,18 +111,17 @@ def measured(
             if not question.evidence:
                 continue
             documents.append(record.id)
-            vector = embedded_question(embedder, question.text)
+            asked = Question.of(question.text, embedded_question(embedder, question.text))
             for name, config in variants(options.budget, options.navigator).items():
-                query = Query(
-                    question=Question.of(question.text, vector),
+                request = SearchRequest(
                     reader=reader,
                     embedder=embedder,
                     plan=config.plan(),
                     prompts=SearchPrompts(),
-                    for_answer=False,
+                    navigator=navigator_of(config.plan(), embedder),
+                    will_decode=False,
                 )
-                navigator = navigator_of(config.plan(), embedder)
-                retrieval = find(View.of(corpus), query, navigator=navigator).retrieval
+                retrieval = find(View.of(corpus), asked, request).retrieval
                 scores = retrieval_scores([s.node for s in retrieval.steps], record, question)
                 found.setdefault(name, []).append([scores[metric] for metric in METRICS])
     return {"documents": documents, "scores": found}

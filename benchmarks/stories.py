@@ -36,8 +36,9 @@ from hwdag.embedding.checked import embedded_question
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
+from hwdag.search.navigator import navigator_of
 from hwdag.search.question import Question as SearchQuestion
-from hwdag.search.snapshots import navigator_of
+from hwdag.search.request import SearchRequest
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.eval.data import records_of
 from hwdag_lab.eval.evidence import retrieval_scores
@@ -212,20 +213,18 @@ def scores_of(
     index: HWDAGIndex, plan: SearchPlan, record: Record, question: Question, allowed: Mask
 ) -> tuple[float, float]:
     """Touched and half of the gold paragraphs of a question, chosen among the allowed nodes."""
-    query = find_module.Query(
-        question=SearchQuestion.of(question.text, embedded_question(index.embedder, question.text)),
+    asked = SearchQuestion.of(question.text, embedded_question(index.embedder, question.text))
+    request = SearchRequest(
         reader=index.reader,
         embedder=index.embedder,
         plan=plan,
         prompts=SearchPrompts(),
-        for_answer=False,
-    )
-    found = find_module.find(
-        View.of(index._snapshots.current(), allowed),
-        query,
         navigator=navigator_of(plan, index.embedder),
-        tokenizer=index.reader.tokenizer,
+        has_token_counts=True,
+        will_decode=False,
     )
+    view = View.of(index._snapshots.current(), allowed)
+    found = find_module.find(view, asked, request)
     read = [step.node for step in found.retrieval.steps]
     own = [node for node in read if node.document_id == record.id]
     made = retrieval_scores(own, record, question)

@@ -25,10 +25,10 @@ from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.view import View
 from hwdag.embedding.checked import embedded_question
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
-from hwdag.search.find import Query, find
-from hwdag.search.navigator import Navigator
+from hwdag.search.find import find
 from hwdag.search.question import History, Question
 from hwdag.search.reading import Evidence
+from hwdag.search.request import SearchRequest
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread
@@ -139,19 +139,18 @@ def walk(
     rules: Mapping[str, Any] | None = None,
     prompts: SearchPrompts | None = None,
     allowed: Mask | None = None,
-    navigator: Navigator | None = None,
     query_vector: Vectors | None = None,
     history: History = (),
     **options: Any,
 ) -> Evidence:
-    """The walk for a question by a method, some of its `rules` changed; `options` are more of a `Query`."""
+    """The walk for a question by a method, some of its `rules` changed; `options` are more of a `SearchRequest`."""
     plan = config.plan(method, options["reader"].card.threshold)
     plan = replace(plan, rules=replace(plan.rules, **(rules or {})))
     if query_vector is None:
         query_vector = embedded_question(options["embedder"], question)
-    about = Question.of(question, query_vector, history)
-    query = Query(question=about, plan=plan, prompts=prompts or SearchPrompts(), **options)
-    return find(View.of(corpus, allowed), query, navigator=navigator)
+    request = SearchRequest(plan=plan, prompts=prompts or SearchPrompts(), **options)
+    asked = Question.of(question, query_vector, history)
+    return find(View.of(corpus, allowed), asked, request)
 
 
 def assert_partition(text: str, spans: Sequence[Span]) -> None:

@@ -177,7 +177,7 @@ class SearchConfig(CheckedOptions):
         method: Method = "evidence",
         confidence: float = NEVER,
         *,
-        for_answerer: bool = False,
+        external_generator: bool = False,
     ) -> SearchPlan:
         """What is done, for an index of this method and a reader of this confidence."""
         method = self.method or method
@@ -193,7 +193,7 @@ class SearchConfig(CheckedOptions):
             scoring=self.scoring or rules.scoring,
             navigator="none" if rules.is_paper and self.navigator == "auto" else self.navigator,
         )
-        if for_answerer and not self.token_budget and not plan.reads_along:
+        if external_generator and not self.token_budget and not plan.reads_along:
             return replace(plan, token_budget=ANSWERER_BUDGET)
         return plan
 

@@ -42,10 +42,11 @@ from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.page import framed
 from hwdag.retriever import SearchOptions
 from hwdag.scope import Scope
-from hwdag.search.find import Query
 from hwdag.search.follow_ups import rewriter, standalone
+from hwdag.search.navigator import navigator_of
 from hwdag.search.question import History
 from hwdag.search.reading import Evidence
+from hwdag.search.request import SearchRequest
 from hwdag.search.snapshots import Snapshots
 from hwdag.search.stopping import Interruption
 from hwdag.store.database import ThreadLock, build_lock, on_error
@@ -363,7 +364,7 @@ class HWDAGIndex:
             on_step=on_step,
             interruption=Interruption(stop, max_seconds),
             k=checked_k(k),
-            for_answer=False,
+            will_decode=False,
         )
         return returned(found.retrieval, returns)
 
@@ -410,8 +411,8 @@ class HWDAGIndex:
             on_step=on_step,
             interruption=interruption,
             max_new_tokens=room,
-            for_answer=answers is None,
-            for_answerer=answers is not None,
+            will_decode=answers is None,
+            external_generator=answers is not None,
         )
         return AnswerStream(found, max_new_tokens, interruption, answerer=answers)
 
@@ -695,10 +696,10 @@ class HWDAGIndex:
         scope: Scope | None,
         answerer: Writer | None,
         *,
-        for_answerer: bool = False,
+        external_generator: bool = False,
         **options: Any,
     ) -> Evidence:
-        """Search with the models of the index; other `options` are those of a `Query`."""
+        """Search with the models of the index; other `options` are those of a `SearchRequest`."""
         if not isinstance(question, str):
             raise InputError(f"the question must be a text, got {brief(question)}")
         if not question.strip():
@@ -706,9 +707,9 @@ class HWDAGIndex:
         if not isinstance(scope, Scope | None):
             raise InputError(f"scope must be a hwdag.Scope, got {brief(scope)}")
         question = without_surrogates(question)[0]
-        if self._bound() is None or (snapshots := self._snapshots) is None:
+        if (store := self._bound()) is None or (snapshots := self._snapshots) is None:
             raise EmptyIndex
-        plan = self._plan(config, for_answerer)
+        plan = self._plan(config, external_generator)
         papers = SearchPrompts() if plan.rules.is_paper else self.reader.card.prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
@@ -716,26 +717,28 @@ class HWDAGIndex:
             vector = options.pop("query_vector")
             if asked.is_rewritten:
                 vector = None  # it is that of the other question
-            query = Query(
-                question=snapshots.question(
-                    asked.question, self.embedder, vector=vector, history=asked.history
-                ),
+            searched = snapshots.question(
+                asked.question, self.embedder, vector=vector, history=asked.history
+            )
+            request = SearchRequest(
                 reader=self.reader,
                 embedder=self.embedder,
                 plan=plan,
                 prompts=self.prompts.search or papers,
+                navigator=navigator_of(plan, self.embedder),
+                has_token_counts=store.header.tokenizer == self.reader.tokenizer,
                 **options,
             )
-            found = asked.told(snapshots.find(query, scope or Scope()), question)
+            found = asked.told(snapshots.find(searched, request, scope or Scope()), question)
             add_retrieval(opened, found.retrieval)
         return found
 
-    def _plan(self, config: SearchConfig | None, for_answerer: bool) -> SearchPlan:
+    def _plan(self, config: SearchConfig | None, external_generator: bool) -> SearchPlan:
         """Resolve the search options. Raises `IndexMismatch` if they need edges and there are none."""
         rules = self.config.rules
         wanted: SearchConfig = checked_config(config, SearchConfig)
         threshold = self.reader.card.threshold
-        plan = wanted.plan(rules.method, threshold, for_answerer=for_answerer)
+        plan = wanted.plan(rules.method, threshold, external_generator=external_generator)
         if plan.rules.has_points and not rules.has_points:
             raise IndexMismatch(
                 f'method="{plan.rules.method}" walks along edges of attention, but this index has none: '

@@ -460,7 +460,7 @@ def test_an_answerer_gets_more_where_the_reader_reads_no_sentence_before(
     method, confidence, budget
 ):
     config = SearchConfig(method=method, confidence=confidence)
-    assert config.plan(for_answerer=True).token_budget == budget
+    assert config.plan(external_generator=True).token_budget == budget
     assert config.plan().token_budget == (8192 if method == "garlic" else TOKEN_BUDGET)
     asked = replace(config, token_budget=99)
-    assert asked.plan(for_answerer=True).token_budget == 99
+    assert asked.plan(external_generator=True).token_budget == 99

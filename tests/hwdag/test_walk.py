@@ -235,7 +235,7 @@ def test_context_tokens_stay_within_the_budget(budget):
         graph = random_graph(rng, chunks=10, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
         config = SearchConfig(token_budget=budget, confidence=NEVER)
-        found = search(graph, vectors, query, lm, config, for_answer=False).retrieval
+        found = search(graph, vectors, query, lm, config, will_decode=False).retrieval
         kept = [step.node.text for step in found.steps if step.node.origin != "generated"]
         spent = sum(len(lm.codec.encode(f"* {text}\n")) for text in kept)
         assert spent == found.context_tokens <= budget
@@ -277,7 +277,7 @@ def test_p_yes_is_asked_for_only_where_it_may_stop_a_walk():
     graph = random_graph(rng, chunks=4, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
     never = SearchConfig(token_budget=5000, confidence=NEVER)
-    found = search(graph, vectors, query, lm, never, for_answer=False).retrieval
+    found = search(graph, vectors, query, lm, never, will_decode=False).retrieval
     assert (found.stop, found.p_yes) == ("exhausted", None)
     forced = search(graph, vectors, query, lm, SearchConfig(token_budget=5000, confidence=0.5))
     assert forced.retrieval.stop == "sufficient"
@@ -312,7 +312,7 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
     assert walked.retrieval.context_tokens == sum(alone.cost(text) for _, text in walked.shown)
 
     unread = search(
-        graph, vectors, query, lm, config, method="evidence", for_answer=False
+        graph, vectors, query, lm, config, method="evidence", will_decode=False
     ).retrieval
     assert [step.node.id for step in unread.steps] == [step.node.id for step in along.steps]
     assert unread.usage.tokens == 0 and not any(step.relevance for step in unread.steps)

@@ -3,90 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from hwdag.arrays import Floats
-from hwdag.config import MAX_NEW_TOKENS, OVERVIEW_TOKENS, Rules, SearchPlan
+from hwdag.config import OVERVIEW_TOKENS, Rules, SearchPlan
 from hwdag.corpus.similarity import Similarity
 from hwdag.corpus.view import View
-from hwdag.embedding.base import Embedder
-from hwdag.lm.base import Reader, Session, WalkSession
+from hwdag.lm.base import Session, WalkSession
 from hwdag.search.answerability import Nearness, answerability, fitted
 from hwdag.search.budget import FIRST_POSITION, Budget, beyond, with_headings
 from hwdag.search.features import Signals
 from hwdag.search.follow_ups import on_topic, topic
 from hwdag.search.frontier import Frontier
-from hwdag.search.navigator import Guide, Navigator
+from hwdag.search.navigator import Guide
 from hwdag.search.overview import asks_for_overview, beginnings, names_documents
 from hwdag.search.question import History, Question
 from hwdag.search.reading import Evidence, near_best, read_by_section, read_until_enough
+from hwdag.search.request import SearchRequest
 from hwdag.search.select import select
-from hwdag.search.stopping import Interruption, ProgressControl
+from hwdag.search.stopping import ProgressControl
 from hwdag.search.table_rows import RowOrder, matching_rows
 from hwdag.search.walk import initial_set, walk
-from hwdag.text.prompts import SearchPrompts
-from hwdag.types import OnStep, Retrieval, Step
+from hwdag.types import Retrieval, Step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """A question, and how it is searched for; see `HWDAGIndex.search`.
-
-    Unless it is `for_answer`, nothing is read that the search itself does not need.
-    """
-
-    question: Question
-    reader: Reader
-    embedder: Embedder
-    plan: SearchPlan
-    prompts: SearchPrompts
-    k: int | None = None
-    max_new_tokens: int = MAX_NEW_TOKENS
-    for_answer: bool = True
-    on_step: OnStep | None = None
-    interruption: Interruption = field(default_factory=Interruption)
-
-
-def find(
-    view: View,
-    query: Query,
-    *,
-    navigator: Navigator | None = None,
-    tokenizer: str | None = None,
-) -> Evidence:
+def find(view: View, question: Question, request: SearchRequest) -> Evidence:
     """Select nodes for a question, or walk where a model is asked.
 
-    The `tokenizer` is the one that counted the tokens
-    of the nodes, if any: the reader counts them again if it has another one. A model is asked where p_yes
-    may end the search, or relevance is passed on along edges. Raises `QuestionTooLong`, and `Vanished`
-    where a document is deleted that is about to be read.
+    A model is asked where p_yes may end the search, or relevance is passed on along edges. Raises
+    `QuestionTooLong`, and `Vanished` where a document is deleted that is about to be read.
     """
-    question, plan, interruption = query.question, query.plan, query.interruption
-    is_overview = _is_overview(query)
+    plan, interruption = request.plan, request.interruption
+    is_overview = _is_overview(question, request)
     history = () if is_overview else question.history
-    similarity = _similarity(view, query, history)
+    similarity = _similarity(view, question, history, request)
     along = plan.reads_along and not is_overview
     progress = ProgressControl(plan.confidence, plan.patience, interruption)
-    session = _session(query, is_overview)
+    session = _session(question, request, is_overview)
     limit = min(plan.token_budget, session.room)
-    counted = tokenizer is not None and tokenizer == query.reader.tokenizer
     budget = Budget(
         view.corpus,
-        query.reader.count_lines,
+        request.reader.count_lines,
         limit,
         by_section=not along,
-        counted=counted,
+        counted=request.has_token_counts,
         points_share=plan.rules.points_share,
         keeps_points=plan.rules.keeps_points,
     )
     guide = None
     # why not with a topic: the navigator was trained on questions of their own
-    if navigator is not None and not history:
+    if request.navigator is not None and not history:
         signals = Signals(view, question, similarity, budget.fetch)
-        guide = Guide(navigator, question.text, similarity, signals)
+        guide = Guide(request.navigator, question.text, similarity, signals)
     scale = plan.rules.scale
     frontier = Frontier.of(view, question, similarity.values, plan.scoring, scale, guide)
-    on_step = query.on_step or (lambda step: None)
+    on_step = request.on_step or (lambda step: None)
     unread: list[Step] = []
     shown: list[tuple[int, str]] = []
     order = None if along else RowOrder(question.asked_words, frontier, budget)
@@ -107,13 +78,13 @@ def find(
     if along:
         kept = [i for i, step in enumerate(steps) if step.kept]
         shown = list(zip(kept, with_headings([steps[i].node for i in kept]), strict=True))
-    elif query.for_answer:
-        steps, shown, unread = _read(session, query, steps, is_overview)
+    elif request.will_decode:
+        steps, shown, unread = _read(session, question, request, steps, is_overview)
     notes = [_note(plan, is_overview)]
     if limit < plan.token_budget:
         notes.append(f"the budget was cut to the {limit} tokens that fit into the context")
     context = [step for step in steps if step.kept]
-    wanted = (query.k or 0) - len(context)
+    wanted = (request.k or 0) - len(context)
     position = len(steps) + len(unread) + FIRST_POSITION
     rest = beyond(frontier, budget, wanted - len(unread), position)
     retrieval = Retrieval(
@@ -124,35 +95,40 @@ def find(
         session.usage,
         tuple(notes),
         (*unread[: max(0, wanted)], *rest),
-        answerability=_answerability(query, context, view.values_of(similarity.first), is_overview),
+        answerability=_answerability(
+            question, request, context, view.values_of(similarity.first), is_overview
+        ),
     )
-    is_quoted = is_overview and not query.reader.card.writes
+    is_quoted = is_overview and not request.reader.card.writes
     return Evidence(
         retrieval, session, progress.says_yes, shown, is_overview=is_overview, is_quoted=is_quoted
     )
 
 
-def _session(query: Query, is_overview: bool) -> WalkSession:
+def _session(question: Question, request: SearchRequest, is_overview: bool) -> WalkSession:
     """An empty cache for the question."""
-    prompts, longest = query.prompts, query.max_new_tokens
+    prompts, longest = request.prompts, request.max_new_tokens
     if is_overview:
         prompts, longest = replace(prompts, answer=prompts.overview), max(longest, OVERVIEW_TOKENS)
-    return query.reader.session(
-        query.question.text, prompts=prompts, heads=query.plan.heads, max_new_tokens=longest
+    return request.reader.session(
+        question.text, prompts=prompts, heads=request.plan.heads, max_new_tokens=longest
     )
 
 
-def _is_overview(query: Query) -> bool:
+def _is_overview(question: Question, request: SearchRequest) -> bool:
     """Whether the question is about the whole of the documents; the papers know no such questions."""
     # why: "Sum it up" may be about what was said before
-    question = query.question
     is_unclear = bool(question.history) and not names_documents(question.words)
-    is_paper = query.plan.rules.is_paper
-    return not is_paper and not is_unclear and asks_for_overview(query.embedder, question.vector)
+    is_paper = request.plan.rules.is_paper
+    return not is_paper and not is_unclear and asks_for_overview(request.embedder, question.vector)
 
 
 def _read(
-    session: Session, query: Query, steps: list[Step], is_overview: bool
+    session: Session,
+    question: Question,
+    request: SearchRequest,
+    steps: list[Step],
+    is_overview: bool,
 ) -> tuple[list[Step], list[tuple[int, str]], list[Step]]:
     """Read what was selected, for an answer.
 
@@ -163,16 +139,16 @@ def _read(
     """
 
     def interrupted() -> object:
-        return query.interruption.reason
+        return request.interruption.reason
 
     kept = [step for step in steps if step.kept]
-    if not is_overview and query.question.history:
+    if not is_overview and question.history:
         near, others = on_topic(kept)
-    elif is_overview or query.reader.card.is_capable:
+    elif is_overview or request.reader.card.is_capable:
         near, others = kept, []
     else:
         near, others = near_best(kept), []
-    near = matching_rows(query.question.asked_words, near)
+    near = matching_rows(question.asked_words, near)
     read, shown = read_by_section(session, near, interrupted)
     unread = [step for step in near if step.position not in read] + others
     if unread:
@@ -182,30 +158,32 @@ def _read(
     return merged, [(at[position], text) for position, text in shown], unread
 
 
-def _similarity(view: View, query: Query, history: History) -> Similarity:
-    question = query.question
+def _similarity(
+    view: View, question: Question, history: History, request: SearchRequest
+) -> Similarity:
     about = topic(view, history) if history else None
-    words, scoring = question.asked_words, query.plan.scoring
-    return Similarity(view, words, question.vector, scoring, about)
+    scoring = request.plan.scoring
+    return Similarity(view, question.asked_words, question.vector, scoring, about)
 
 
 def _answerability(
-    query: Query,
+    question: Question,
+    request: SearchRequest,
     steps: Sequence[Step],
     cosines: Floats,
     is_overview: bool,
 ) -> float | None:
     """Probability that the steps hold an answer; None where it was not fitted, or they always do."""
     if not steps:  # a reader would make an answer up
-        return None if query.interruption.stopped else 0.0
-    fits = getattr(query.embedder, "fingerprint", None) == fitted()["embedder"]
+        return None if request.interruption.stopped else 0.0
+    fits = getattr(request.embedder, "fingerprint", None) == fitted()["embedder"]
     # why not with a history: a question that refers to others does not name what it is about
-    if query.plan.rules.is_paper or query.question.history or not fits or is_overview:
+    if request.plan.rules.is_paper or question.history or not fits or is_overview:
         return None
-    is_default = query.reader.name == fitted()["reader"]
+    is_default = request.reader.name == fitted()["reader"]
     p_yes = next((s.p_yes for s in reversed(steps) if s.p_yes is not None), None)
     nodes = [step.node for step in steps]
-    return answerability(query.question, nodes, Nearness.of(cosines), p_yes if is_default else None)
+    return answerability(question, nodes, Nearness.of(cosines), p_yes if is_default else None)
 
 
 def _note(plan: SearchPlan, is_overview: bool) -> str:

@@ -21,10 +21,10 @@ from hwdag.embedding.checked import embedded_question
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
 from hwdag.filters import predicate
 from hwdag.scope import Scope
-from hwdag.search.find import Query, find
-from hwdag.search.navigator import navigator_of
+from hwdag.search.find import find
 from hwdag.search.question import History, Question
 from hwdag.search.reading import Evidence
+from hwdag.search.request import SearchRequest
 from hwdag.store.database import corrupt
 from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
@@ -68,7 +68,7 @@ class Snapshots:
             raise EmptyIndex
         return Question.of(text, self._embedded(text, embedder), history)
 
-    def find(self, query: Query, scope: Scope) -> Evidence:
+    def find(self, question: Question, request: SearchRequest, scope: Scope) -> Evidence:
         """Search for a question; begun anew where a document is deleted that is about to be read.
 
         Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
@@ -81,9 +81,7 @@ class Snapshots:
                 if not corpus.numbers:
                     raise EmptyIndex
                 view = self._view(corpus, scope)
-                navigator = navigator_of(query.plan, query.embedder)
-                counted_by = self._store.header.tokenizer
-                found = find(view, query, navigator=navigator, tokenizer=counted_by)
+                found = find(view, question, request)
                 sources = self._sources(found.retrieval, corpus)
             except Vanished as error:
                 self._check_changed(version, str(error))
