@@ -32,7 +32,8 @@ MOST_CHARACTERS = 1 << 27  # of a text
 
 def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
     """Read a file that has to be parsed; raises `UnreadableError`."""
-    command = [sys.executable, "-P", "-m", "hwdag_files.converting", suffix, f"{max_seconds}"]
+    command = [sys.executable, "-P", "-m", "hwdag_files.converting"]
+    command += [suffix, f"{max_seconds}", f"{MEMORY_BYTES}"]
     # why: the child must find what this process has found
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
@@ -54,7 +55,7 @@ def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
         found = json.loads(done.stdout)
     except ValueError:
         raise UnreadableError(
-            f"reading it needs more than {MEMORY_BYTES >> 30} GB, or broke its parser (status "
+            f"reading it needs more than {MEMORY_BYTES >> 20:,} MB, or broke its parser (status "
             f"{done.returncode}); give its text"
         ) from None
     if "reason" in found:
@@ -64,14 +65,14 @@ def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
 
 
 def main() -> None:
-    """Parse standard input, for `convert`; the arguments are the suffix of the file and the seconds."""
+    """Parse standard input, for `convert`; the arguments are the suffix of the file, seconds, and bytes of memory."""
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # why: what a library prints is no answer
     logging.disable()
     with suppress(ImportError, ValueError, OSError):  # Windows, or a lower limit that is there
         from resource import RLIMIT_AS, setrlimit
 
-        setrlimit(RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        setrlimit(RLIMIT_AS, (int(sys.argv[3]),) * 2)
     try:
         layout_seconds = LAYOUT_SHARE * float(sys.argv[2])
         found = asdict(parse(sys.stdin.buffer.read(), sys.argv[1], layout_seconds))

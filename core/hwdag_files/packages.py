@@ -32,7 +32,7 @@ def check_packed(data: bytes) -> None:
         raise UnreadableError(f"not a readable package: {said(error)}") from error
     if size > UNPACKED_BYTES:
         raise UnreadableError(
-            f"it unpacks to {size >> 20:,} MB, more than the {UNPACKED_BYTES >> 20} MB that are read"
+            f"it unpacks to {size:,} bytes, more than the {UNPACKED_BYTES:,} bytes that are read"
         )
 
 
