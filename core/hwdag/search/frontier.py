@@ -78,11 +78,10 @@ class Frontier:
         self._reached = np.empty(0, np.intp)  # where z may be positive
         self._is_reached = np.zeros(len(view), bool)
         self._unread = self._visible.copy()
-        # similarity parts, -inf for nodes that cannot be visited
-        self._base = np.where(self._visible, self._scoring.similarity * self.likeness, -np.inf)
-        self._score = self._base.copy()
+        self._open = self._visible.copy()
+        self._score = self._scores(slice(None))
         self._gained: list[Indices] = []  # nodes with new references since the last choice
-        self._judged: Indices = np.empty(0, np.intp)  # best first, at the last choice
+        self._ranked: Indices = np.empty(0, np.intp)  # by the guide at the last choice, best first
         self._misfits = 0
         self._is_without_points = False
 
@@ -104,8 +103,7 @@ class Frontier:
     def set_likeness(self, likeness: Floats) -> None:
         """Replace the similarity of every node to the question, (n,)."""
         self.likeness = self._scaled(likeness, self._visible)
-        self._base = np.where(self.open, self._scoring.similarity * self.likeness, -np.inf)
-        self._score = self._base + self._reference(slice(None))
+        self._score = self._scores(slice(None))
 
     @property
     def mentions(self) -> Floats:
@@ -129,7 +127,7 @@ class Frontier:
     @property
     def open(self) -> Mask:
         """Nodes that can still be visited, (n,)."""
-        return self._base > -np.inf
+        return self._open
 
     def parts(self, index: int) -> Parts:
         """What the score of a visible node consists of at this moment."""
@@ -188,9 +186,7 @@ class Frontier:
         if count <= 0:
             return np.empty(0, np.intp)
         unread = np.flatnonzero(self._unread)
-        scores = self._scoring.similarity * self.likeness[unread]
-        scores = self._reference(unread) + scores + self._attention(unread)
-        return unread[highest(scores, count)]
+        return unread[highest(self._sum(unread), count)]
 
     def best(self, costs: Costs, room: int) -> int | None:
         """The open node to read next, of those that fit; None where none does.
@@ -201,12 +197,15 @@ class Frontier:
         """
         # only where a part of a score or its scale changed
         changed = np.concatenate([self._reached, *self._gained])
-        self._score[changed] = self._reference(changed) + self._base[changed]
-        self._score[self._reached] += self._attention(self._reached)
+        self._score[changed] = self._scores(changed)
         self._gained = []
         if self._guide is not None:
             fitting = self._fitting(costs, room)
-            return self._preferred(fitting, self._guide) if len(fitting) else None
+            if not len(fitting):
+                return None
+            ranks = self._guide.judge(self, fitting, self._score[fitting])
+            self._ranked = fitting[np.lexsort((fitting, -ranks))]
+            return int(self._ranked[0])
         for index, cost in self._candidates(costs):
             if cost <= room:
                 return index
@@ -216,7 +215,7 @@ class Frontier:
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
         """Those of the first `JUDGED` open nodes that fit, best first; at least one, if any."""
-        if not len(self._judged):  # texts of later choices come with those of the first one
+        if not len(self._ranked):  # texts of later choices come with those of the first one
             costs(highest(self._score, MOST_AT_ONCE).tolist())
         while True:
             first = self.first(JUDGED)
@@ -238,20 +237,14 @@ class Frontier:
                 return distinct[:count]
             wanted *= 2
 
-    def _preferred(self, indices: Indices, guide: Guide) -> int:
-        """Put open nodes before all others, in the order of a guide, until the next choice; the first."""
-        judged = guide.judge(self, indices, self._score[indices])
-        self._score[indices] = self._score[indices[0]] + 1 + judged - judged.min()
-        self._gained.append(indices)
-        self._judged = indices[np.lexsort((indices, -self._score[indices]))]
-        return int(self._judged[0])
-
     def passed_over(self, index: int, count: int) -> list[int]:
         """The `count` best open nodes of the last choice beside the chosen one and its copies."""
         same = {index, *self._corpus.inside(index).tolist(), *self._corpus.copies(index).tolist()}
-        found = [other for other in self._judged.tolist() if other not in same]
+        ranked = self._ranked.tolist()
+        found = [i for i in ranked if i not in same]
         if len(found) < count:
-            found = [i for i in highest(self._score, count + len(same)).tolist() if i not in same]
+            best = highest(self._score, count + len(same) + len(ranked)).tolist()
+            found += [i for i in best if i not in same and i not in ranked]
         return found[:count]
 
     def _candidates(self, costs: Costs) -> Iterator[tuple[int, int]]:
@@ -267,10 +260,19 @@ class Frontier:
             wanted = min(2 * wanted, MOST_AT_ONCE)
 
     def _close(self, indices: Indices) -> None:
-        self._base[indices] = -np.inf
+        self._open[indices] = False
         self._score[indices] = -np.inf
 
-    def _attention(self, indices: Indices) -> Floats:
+    def _scores(self, indices: Indices | slice) -> Floats:
+        """The scores of these nodes, -inf for those that are not open."""
+        return np.where(self._open[indices], self._sum(indices), -np.inf)
+
+    def _sum(self, indices: Indices | slice) -> Floats:
+        """The sum of the parts of these nodes' scores."""
+        similarity = self._scoring.similarity * self.likeness[indices]
+        return (self._reference(indices) + similarity) + self._attention(indices)
+
+    def _attention(self, indices: Indices | slice) -> Floats:
         """The attention part of these nodes' scores, from z = E^T r."""
         z = self._propagated[indices]
         return self._scoring.attention * (z / self._unit) if self._unit > 0 else np.zeros_like(z)
