@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from hwdag_files.content import Content
 from hwdag_files.epub import epub_content
 from hwdag_files.html import html_content
+from hwdag_files.mail import mail_content, mailbox_content
 from hwdag_files.notebook import notebook_content
 from hwdag_files.records import records_content
 from hwdag_files.sheets import workbook_content
@@ -30,6 +31,8 @@ READERS: Mapping[str, Callable[[bytes], Content]] = {
 TEXT_READERS: Mapping[str, Callable[[bytes], Content]] = {
     **dict.fromkeys((".htm", ".html", ".xhtml"), html_content),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), records_content),
+    ".eml": mail_content,
+    ".mbox": mailbox_content,
     **dict.fromkeys((".srt", ".vtt"), subtitles_content),
 }
 """Readers of texts with a structure, which are quick enough for the calling process if a file is small."""
