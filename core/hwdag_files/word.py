@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Any
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE
+from hwdag_files.blocks import item, joined, one_line, without_blanks
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, as_notes
+from hwdag_files.formulas import FORMULA_NOTE, formula
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
 from hwdag_files.numbering import WORD, Numbering
 from hwdag_files.packages import Package
 from hwdag_files.word_styles import Style, Styles, is_on, value
 
-_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _BOX = "{http://schemas.microsoft.com/office/word/2010/wordml}checkbox"
 _CHECKED = "{http://schemas.microsoft.com/office/word/2010/wordml}checked"
 
@@ -46,13 +46,12 @@ _NOTES = {
     "deleted": "{} passage{s} left out that tracked changes delete or move away",
     "comment": "{} comment{s} left out",
     "picture": "{} picture{s} not read",
-    "formula": "{} formula{s} not understood: read as plain letters",
+    "formula": FORMULA_NOTE,
     "object": "{} embedded object{s}, chart{s} or diagram{s} not read",
     "letter": "{} letter{s} of symbol fonts not read",
     "page": "headers and footers left out",
     NAMED_ONCE: NAMED_ONCE,
 }
-_ITEM = re.compile(r"\d{1,3}[.)]")
 
 
 def word_content(data: bytes) -> Content:
@@ -91,7 +90,7 @@ class _Reader:
                 texts = self.package.xml(name).iter(f"{WORD}t")
                 if re.search(r"[^\W\d_]{3}", "".join(one.text or "" for one in texts)):
                     self.noted["page"] = 1
-        return Content(_joined(blocks), self.title, as_notes(self.noted, _NOTES))
+        return Content(joined(blocks), self.title, as_notes(self.noted, _NOTES))
 
     def blocks(self, element: Any) -> Iterator[str]:
         """Yield the paragraphs and rows within an element."""
@@ -119,7 +118,7 @@ class _Reader:
             self.pending = text
             return
         boxes, self.beside = self.beside, []
-        text = _lines(with_marks(text))
+        text = without_blanks(with_marks(text))
         number = self._number(properties, style_id, style, is_blank=not text)
         if text:
             yield self._marked(text, number, _heading(properties, style), style)
@@ -139,10 +138,9 @@ class _Reader:
             return whole
         while self.lists and self.lists[-1] >= number[1]:
             self.lists.pop()
-        indent = "  " * len(self.lists)
+        depth = len(self.lists)
         self.lists.append(number[1])
-        whole = whole.replace("\n", f"\n{indent}  ")
-        return f"{indent}{whole}" if _ITEM.fullmatch(shown) else f"{indent}- {whole}"
+        return item(text, shown, depth)
 
     def _number(
         self, properties: Any, style_id: str, style: Style, *, is_blank: bool
@@ -181,7 +179,9 @@ class _Reader:
         elif name == "sdt":
             return self._control(element, style)
         elif name == "oMath":
-            return self._formula(element)
+            parent = element.getparent()
+            is_apart = parent is not None and _name(parent) == "oMathPara"
+            return formula(element, self.noted, is_apart=is_apart)
         elif name == "AlternateContent":
             return self._alternative(element, style)
         elif name not in _LEFT_OUT:
@@ -298,22 +298,6 @@ class _Reader:
             self.noted["picture"] += 1
         return " ".join(dict.fromkeys(filter(None, texts)))
 
-    def _formula(self, element: Any) -> str:
-        """Return a formula as LaTeX, or its letters if it cannot be converted."""
-        from markitdown.converter_utils.docx.math.omml import oMath2Latex
-
-        convert: Any = oMath2Latex
-        latex = ""
-        with suppress(Exception):  # why: it raises all kinds for what it does not know
-            latex = str(convert(element).latex or "").strip()
-        if not latex:
-            latex = "".join(one.text or "" for one in element.iter(f"{_MATH}t")).strip()
-            self.noted["formula"] += bool(latex)
-            return latex
-        parent = element.getparent()
-        sign = "$$" if parent is not None and _name(parent) == "oMathPara" else "$"
-        return f"{sign}{latex}{sign}"
-
     def _count_deleted(self, element: Any) -> None:
         texts = (one.text or "" for one in element.iter(f"{WORD}delText", f"{WORD}t"))
         self.noted["deleted"] += bool("".join(texts).strip())
@@ -363,7 +347,7 @@ class _Reader:
         self.lists.clear()
         for number, key in enumerate(self.footnotes, 1):
             blocks = self.blocks(texts[key]) if key in texts else iter(())
-            if text := _one_line(blocks):
+            if text := one_line(blocks):
                 yield f"- [{number}] {text}"
 
     def _part(self, kind: str) -> Any:
@@ -393,7 +377,7 @@ def _merged(
                 open_at.pop(column, None)
                 if merge == "restart":
                     open_at[column] = len(cells), len(line)
-                line.append(Cell(_one_line(blocks), is_header, span))
+                line.append(Cell(one_line(blocks), is_header, span))
             column += span
         cells.append(line)
     return cells
@@ -423,30 +407,6 @@ def _within(element: Any, end: Any, name: str) -> bool:
         if element is not None and _name(element) == name:
             return True
     return False
-
-
-def _one_line(blocks: Iterable[str]) -> str:
-    return " ".join(" ".join(re.sub(r"^\s*(?:#+|-) ", "", block) for block in blocks).split())
-
-
-def _lines(text: str) -> str:
-    """Return a paragraph without superfluous blanks; tabs and breaks stay."""
-    lines = (
-        "\t".join(" ".join(cell.split()) for cell in line.split("\t")) for line in text.split("\n")
-    )
-    return "\n".join(filter(None, map(str.strip, lines)))
-
-
-def _joined(blocks: list[str]) -> str:
-    """Put blank lines between blocks, but none between the items of a list."""
-    parts, was_item = list[str](), False
-    for block in blocks:
-        is_item = re.match(r" *(?:- |\d{1,3}[.)] )", block) is not None
-        if parts:
-            parts.append("\n" if is_item and was_item else "\n\n")
-        parts.append(block)
-        was_item = is_item
-    return "".join(parts)
 
 
 def _name(element: Any) -> str:
