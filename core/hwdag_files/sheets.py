@@ -7,12 +7,12 @@ import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, time
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 from hwdag.text.tables import table_lines
 from hwdag_files.content import Content
+from hwdag_files.values import as_shown
 
 if TYPE_CHECKING:
     from openpyxl.cell.read_only import ReadOnlyCell
@@ -100,14 +100,4 @@ def _shown(cell: ReadOnlyCell, formula: object) -> str:
     if cell.value is None and cell.data_type == "n":
         text = getattr(formula, "text", formula)  # that of an array is an object
         return text if isinstance(text, str) else ""
-    return "" if cell.value is None else _as_shown(cell.value, cell.number_format or "")
-
-
-def _as_shown(value: object, number_format: str) -> str:
-    """A value nearly as the program shows it: a date without midnight, and a share as percent."""
-    if isinstance(value, datetime) and value.time() == time():
-        return value.date().isoformat()
-    if isinstance(value, float) or (type(value) is int and "%" in number_format):
-        # why 15: as many digits as the file holds rightly, so 0.1 + 0.2 is 0.3
-        return f"{value * 100:.15g}%" if "%" in number_format else f"{value:.15g}"
-    return str(value)
+    return "" if cell.value is None else as_shown(cell.value, cell.number_format or "General")

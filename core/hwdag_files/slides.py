@@ -1,27 +1,267 @@
-"""Presentations to text."""
+"""Presentations to text, as a person sees their slides."""
 
 from __future__ import annotations
 
 import io
-import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 
-from hwdag_files.content import Content
+from hwdag.text.headings import LONGEST_HEADING
+from hwdag.text.tables import NAMED_ONCE, table_lines
+from hwdag_files.blocks import item, joined, one_line, without_blanks
+from hwdag_files.cells import Cell, cell_lines
+from hwdag_files.content import Content, as_notes
+from hwdag_files.formulas import FORMULA_NOTE, MATH, formula
+from hwdag_files.marks import lowered, raised, struck, with_marks
+from hwdag_files.numbering import shown
+from hwdag_files.packages import xml_root
+from hwdag_files.values import as_shown
 
-_SLIDE_NUMBER = re.compile(r"<!-- Slide number: \d+ -->\n*")
-_SLIDE_LINES = re.compile(r"(?m)^(?![|#!<*-]).+(?:\n(?![|#!<*-]).+)+")
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_REPEATED = frozenset({"dt", "ftr", "sldNum", "hdr"})
+"""Kinds of placeholders that are on every slide."""
+
+_NOTES = {
+    "slide": "{} hidden slide{s} left out",
+    "hidden": "{} hidden shape{s} left out",
+    "comment": "comments on {} slide{s} left out",
+    "notes": "speaker notes of {} slide{s} read under the heading Notes",
+    "picture": "{} picture{s} not read",
+    "formula": FORMULA_NOTE,
+    "object": "{} embedded object{s}, chart{s} or diagram{s} not read",
+    "page": "footers and slide numbers left out",
+    NAMED_ONCE: NAMED_ONCE,
+}
+_FORMS = {
+    "arabic": "decimal",
+    "alphaLc": "lowerLetter",
+    "alphaUc": "upperLetter",
+    "romanLc": "lowerRoman",
+    "romanUc": "upperRoman",
+    "circleNum": "decimalEnclosedCircle",
+    "hebrew2": "hebrew2",
+    "thaiNum": "thaiNumbers",
+    "thaiAlpha": "thaiLetters",
+    "hindiNum": "hindiNumbers",
+    "ea1": "japaneseCounting",
+}
+_ENDS = {"ParenBoth": ("(", ")"), "ParenR": ("", ")"), "Period": ("", "."), "Minus": ("- ", " -")}
 
 
 def slides_content(data: bytes) -> Content:
-    """Read a presentation: titles are headings, the lines of a slide are items of a list."""
-    from markitdown import StreamInfo
-    from markitdown.converters import PptxConverter
+    """Read a presentation; titles are headings, the paragraphs of a shape are items of a list."""
+    from pptx import Presentation
 
-    # why not the class MarkItDown: it reads a package that is none of its kind as any other zip
-    unescaped = {"escape_asterisks": False, "escape_underscores": False}
-    converter: Any = PptxConverter
-    found = converter().convert(io.BytesIO(data), StreamInfo(extension=".pptx"), **unescaped)
-    text = _SLIDE_NUMBER.sub("", found.markdown)
-    # why: paragraphs of a slide have no marks, and seldom a full stop
-    text = _SLIDE_LINES.sub(lambda lines: "- " + lines[0].replace("\n", "\n- "), text)
-    return Content(text, found.title or "")
+    noted, blocks = Counter[str](), list[str]()
+    for number, slide in enumerate(Presentation(io.BytesIO(data)).slides, 1):
+        if slide._element.get("show") in ("0", "false"):
+            noted["slide"] += 1
+        else:
+            blocks += _Slide(slide, noted).blocks(number)
+    return Content(joined(blocks), "", as_notes(noted, _NOTES))
+
+
+class _Slide:
+    def __init__(self, slide: Any, noted: Counter[str]) -> None:
+        self.slide = slide
+        self.noted = noted
+
+    def blocks(self, number: int) -> Iterator[str]:
+        """Yield the title, the shapes from top to bottom, and the notes of the speaker."""
+        title = self.slide.shapes.title
+        heading = "" if title is None else " ".join(one_line(self._paragraphs(title)).split())
+        body = [block for one in _in_order(self.slide.shapes) for block in self._shape(one, title)]
+        if heading or body:
+            # why a number: without a heading it would be read below the title of the slide before
+            yield f"# {heading}" if 0 < len(heading) <= LONGEST_HEADING else f"# Slide {number}"
+        yield from [heading] if len(heading) > LONGEST_HEADING else []
+        yield from body
+        kinds = {one.reltype.rsplit("/", 1)[-1] for one in self.slide.part.rels.values()}
+        self.noted["comment"] += "comments" in kinds
+        frame = self.slide.notes_slide.notes_text_frame if self.slide.has_notes_slide else None
+        if frame is not None and frame.text.strip():
+            self.noted["notes"] += 1
+            yield "### Notes"
+            yield from self._items(frame._element)
+
+    def _shape(self, shape: Any, title: Any) -> Iterator[str]:
+        element = shape._element
+        name = next((one for one in element.iter() if one.tag.endswith("}cNvPr")), None)
+        placeholder = next((one for one in element.iter() if one.tag.endswith("}ph")), None)
+        if name is not None and name.get("hidden") in ("1", "true"):
+            self.noted["hidden"] += 1
+        elif placeholder is not None and placeholder.get("type") in _REPEATED:
+            self.noted["page"] = 1
+        elif element.tag.endswith("}grpSp"):
+            for one in _in_order(shape.shapes):
+                yield from self._shape(one, title)
+        elif element.tag.endswith("}graphicFrame"):
+            yield from self._graphic(shape)
+        elif element.tag.endswith("}pic"):
+            self.noted["picture"] += 1
+            described = "" if name is None else " ".join(name.get("descr", "").split())
+            yield from [described] if described else []
+        elif title is None or element is not title._element:
+            yield from self._paragraphs(shape)
+
+    def _paragraphs(self, shape: Any) -> Iterator[str]:
+        if shape.has_text_frame:
+            yield from self._items(shape._element)
+
+    def _items(self, element: Any) -> Iterator[str]:
+        """Yield the paragraphs of a text; several of them are items of a list."""
+        texts = list[tuple[str, str, int]]()
+        counts = dict[int, tuple[tuple[str, str], int]]()
+        for one in element.iter(f"{_A}p"):
+            text = without_blanks(with_marks("".join(self._pieces(one))))
+            properties = one.find(f"{_A}pPr")
+            level = int(properties.get("lvl", "0")) if properties is not None else 0
+            kind = None if properties is None else properties.find(f"{_A}buAutoNum")
+            counts = {at: count for at, count in counts.items() if at <= level or not text}
+            number = ""
+            if text and kind is not None:
+                key = kind.get("type", ""), kind.get("startAt", "1")
+                before, last = counts.get(level, (key, int(key[1]) - 1))
+                last = last if before == key else int(key[1]) - 1
+                counts[level] = key, last + 1
+                number = _number(key[0], last + 1)
+            elif text:
+                counts.pop(level, None)
+            if text:
+                texts.append((text, number, level))
+        # why: paragraphs of a slide have no marks, and seldom a full stop
+        for text, number, level in texts:
+            yield item(text, number, level) if len(texts) > 1 or number else text
+
+    def _pieces(self, paragraph: Any) -> Iterator[str]:
+        for one in paragraph:
+            if one.tag in (f"{_A}r", f"{_A}fld"):
+                yield _run(one)
+            elif one.tag == f"{_A}br":
+                yield "\n"
+            else:
+                found = list(one.iter(f"{MATH}oMath"))
+                yield from (formula(each, self.noted) for each in found)
+
+    def _graphic(self, shape: Any) -> Iterator[str]:
+        """Yield the rows of a table or chart as one block, or the texts of a diagram."""
+        if shape.has_table:
+            yield "\n".join(self._table(shape.table))
+            return
+        try:
+            if shape.has_chart:
+                blocks = ["\n".join(_chart(shape.chart))]
+            else:
+                ids = next(shape._element.iter(f"{_DIAGRAM}relIds"))
+                part = self.slide.part.related_part(ids.get(f"{_RELATION}dm"))
+                blocks = list(self._diagram(xml_root(part.blob)))
+        except Exception:  # why: python-pptx raises all kinds for what it does not know
+            self.noted["object"] += 1
+        else:
+            yield from filter(None, blocks)
+
+    def _table(self, table: Any) -> list[str]:
+        rows = [
+            [
+                Cell(
+                    one_line(self._items(cell._tc)),
+                    table.first_row and number == 0,
+                    cell.span_width if cell.is_merge_origin else 1,
+                    cell.span_height if cell.is_merge_origin else 1,
+                )
+                for cell in row.cells
+                if not cell.is_spanned
+            ]
+            for number, row in enumerate(table.rows)
+        ]
+        lines = cell_lines(rows, has_names=table.first_row, noted=self.noted)
+        return lines or table_lines(
+            [[cell.text for cell in row] for row in rows], has_header=False, noted=self.noted
+        )
+
+    def _diagram(self, root: Any) -> Iterator[str]:
+        """Yield the texts of a diagram, those of a part below that of the whole."""
+        below = dict[str, list[tuple[int, str]]]()
+        for one in root.iter(f"{_DIAGRAM}cxn"):
+            if one.get("type", "parOf") == "parOf":
+                order = int(one.get("srcOrd", "0"))
+                below.setdefault(one.get("srcId", ""), []).append((order, one.get("destId", "")))
+        points = {one.get("modelId", ""): one for one in root.iter(f"{_DIAGRAM}pt")}
+        tops = [name for name, one in points.items() if one.get("type") == "doc"]
+        stack, seen = [(name, -1) for name in tops], set[str]()
+        while stack:
+            name, depth = stack.pop()
+            if name in seen or name not in points:
+                continue
+            seen.add(name)
+            if text := one_line(self._items(points[name])):
+                yield item(text, "", max(0, depth))
+            stack += [(one, depth + 1) for _, one in sorted(below.get(name, ()), reverse=True)]
+
+
+def _in_order(shapes: Iterable[Any]) -> list[Any]:
+    """Return shapes from top to bottom, and from left to right at the same height."""
+    return sorted(shapes, key=lambda one: (one.top or 0, one.left or 0))
+
+
+def _run(run: Any) -> str:
+    text = "".join(one.text or "" for one in run.iter(f"{_A}t")).replace("\v", "\n")
+    properties = run.find(f"{_A}rPr")
+    if properties is None:
+        return text
+    place = properties.get("baseline", "0").rstrip("%")
+    if place.startswith("-"):
+        text = lowered(text)
+    elif place.strip("0"):
+        text = raised(text)
+    return struck(text) if properties.get("strike", "noStrike") != "noStrike" else text
+
+
+def _number(kind: str, number: int) -> str:
+    """Return a number as PowerPoint shows it; `kind` is such as "arabicPeriod"."""
+    form = next((form for name, form in _FORMS.items() if kind.startswith(name)), "decimal")
+    before, after = next((one for name, one in _ENDS.items() if kind.endswith(name)), ("", ""))
+    return f"{before}{shown(number, form)}{after}"
+
+
+def _chart(chart: Any) -> Iterator[str]:
+    """Yield the titles of a chart, then a row for every category, or for every point of a plane."""
+    titles = [chart.chart_title] if chart.has_title else []
+    for kind in ("category_axis", "value_axis"):
+        try:
+            axis = getattr(chart, kind)
+        except ValueError:  # a pie has none
+            continue
+        titles += [axis.axis_title] if axis.has_title else []
+    texts = (one.text_frame.text for one in titles if one.has_text_frame)
+    if title := ", ".join(filter(None, (" ".join(one.split()) for one in texts))):
+        yield title
+        yield ""
+    for plot in chart.plots:
+        labels = plot.categories.flattened_labels or [[str(one)] for one in plot.categories]
+        names = [" > ".join(filter(None, map(str, label))) for label in labels]
+        # why apart: each series of a plane has places of its own
+        groups = [list(plot.series)] if names else [[one] for one in plot.series]
+        for series in groups:
+            columns = [[_value(value, _format(one)) for value in one.values] for one in series]
+            rows = zip_longest(names or _places(series[0]), *columns, fillvalue="")
+            yield from table_lines([["", *(one.name for one in series)], *rows], has_header=True)
+
+
+def _places(series: Any) -> list[str]:
+    """Return the first coordinates of the points of a series."""
+    found = (one for one in series._element.iter() if one.tag.endswith("}xVal"))
+    return [v.text or "" for one in found for v in one.iter() if v.tag.endswith("}v")]
+
+
+def _format(series: Any) -> str:
+    found = (one for one in series._element.iter() if one.tag.endswith("}formatCode"))
+    return next((one.text or "" for one in reversed(list(found))), "")
+
+
+def _value(value: object, form: str) -> str:
+    return "" if value is None else as_shown(value, form)
