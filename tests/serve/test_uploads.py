@@ -1,6 +1,5 @@
 """Uploads: what is left of them after a kill, and what is said of those that hold nothing."""
 
-import os
 import socket
 import subprocess
 import time
@@ -82,7 +81,7 @@ def test_a_killed_server_leaves_nothing_of_an_upload(tmp_path, moment):
             assert process.stdout.readline() == "embedding\n"
         else:
             time.sleep(0.5)
-        assert not os.listdir(tmp_path / "temporary")
+        assert not list((tmp_path / "temporary").iterdir())
         process.kill()
         process.wait(60)
     assert not holding(tmp_path, SECRET)
@@ -90,5 +89,5 @@ def test_a_killed_server_leaves_nothing_of_an_upload(tmp_path, moment):
         address = f"http://127.0.0.1:{port}/api/documents/mill.md"
         assert "event: done" in httpx.put(address, content=b"The mill is new.", timeout=60).text
         assert httpx.delete(address, timeout=60).status_code == 200
-        assert not os.listdir(tmp_path / "temporary")
+        assert not list((tmp_path / "temporary").iterdir())
     assert not holding(tmp_path, SECRET)

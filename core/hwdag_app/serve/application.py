@@ -174,9 +174,8 @@ class _Pages:
         self._check_writable()
         name = safe_name(request.path_params["name"])
         with self._uploads.one():  # while the body arrives; the stream below takes its own slot
-            file = (
-                TemporaryFile()
-            )  # why: without a name, it is gone once the process is, even if killed
+            # why without a name: it is gone once the process is, even if killed
+            file = TemporaryFile()  # noqa: SIM115 # the stream below closes it
             try:
                 async for piece in limited_body(request, self._server.max_upload_bytes):
                     await asyncio.to_thread(file.write, piece)
