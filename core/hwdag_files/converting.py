@@ -17,7 +17,6 @@ from dataclasses import asdict, replace
 from hwdag.text.characters import without_surrogates
 from hwdag_files.content import Content, UnreadableError, said
 from hwdag_files.packages import check_packed
-from hwdag_files.pdf import pdf_content
 from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 
 CONVERTED_SUFFIXES = frozenset(READERS)
@@ -85,6 +84,8 @@ def main() -> None:
 def parse(data: bytes, suffix: str, layout_seconds: float | None = None) -> Content:
     """Read a file within this process; raises `UnreadableError`. The seconds are those of `pdf_content`."""
     if suffix == ".pdf":
+        from hwdag_files.pdf import pdf_content  # why here: PDFium stays out of other processes
+
         content = pdf_content(data, layout_seconds=layout_seconds)
     else:
         content = _converted(data, suffix)

@@ -1,6 +1,6 @@
-"""One page of a PDF as blocks in reading order, from its words, lines and rectangles (pdfplumber).
+"""One page of a PDF as blocks in reading order, from its letters and the lines of its tables.
 
-    words -> pieces of lines -> columns -> lines -> blocks: headings, paragraphs, rows of tables
+    letters -> words -> pieces of lines -> columns -> lines -> blocks: headings, paragraphs, rows of tables
 
 A PDF says where each letter stands and nothing of what it is. Sizes are in points, 1/72 inch.
 """
@@ -13,15 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 from unicodedata import bidirectional
+
+import numpy as np
 
 from hwdag.text.tables import names_columns, table_lines
 from hwdag_files.content import UnreadableError
 from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
+from hwdag_files.pdfium import Integers, PageReader, Points, View
 from hwdag_files.pieces import (
     LEADER,
-    WORD_GAP,
     Column,
     Line,
     Piece,
@@ -29,15 +31,11 @@ from hwdag_files.pieces import (
     lines_of,
     pieces_of,
 )
-
-if TYPE_CHECKING:
-    from pdfplumber.page import Page
+from hwdag_files.ruled_tables import Cell, ruled_tables
+from hwdag_files.words import Word, words_of
 
 Kind = Literal["heading", "paragraph", "rows"]
 Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
-
-SAME_PLACE = 1.5
-"""Two of the same letter within this distance are one."""
 
 PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables have fewer
 COLUMN_LINES = 4  # at least, on both sides of the space between two columns
@@ -130,25 +128,92 @@ class PageLines:
         return found
 
 
-def page_lines(page: Page, outline: Iterable[str] = ()) -> PageLines:
-    """Read a page's lines in reading order."""
-    letters = _letters(page.chars)
-    shown = page.filter(lambda thing: thing["object_type"] != "char" or id(thing) in letters)
-    found = page.find_tables() if len(page.edges) <= MOST_EDGES else []
-    tables = [piece for table in found if (piece := _ruled(table))]
-    pieces = [
-        piece
-        for piece in pieces_of(
-            shown.extract_words(x_tolerance_ratio=WORD_GAP, extra_attrs=["size", "fontname"])
-        )
-        if not any(_is_within(piece, table) for table in tables)
-    ]
-    ordered = list(_ordered([*pieces, *tables]))
+def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
+    """Read a page's lines in reading order.
+
+    Letters that run in another direction than most of the page follow the others; a few of them, as
+    of a stamp over the text, are left out.
+
+    Raises:
+        UnreadableError: reading from left to right and line by line gives garbage.
+    """
+    drawing = page.drawing(MOST_EDGES)
+    leftward = sum(bidirectional(sign) in ("R", "AL") for sign in page.text)
+    if leftward > MOST_LEFTWARD * len(page.text):
+        raise UnreadableError("its text runs from right to left")
+    ordered, height = list[Piece](), 0.0
+    for number, (quarter, chosen) in enumerate(page.views()):
+        if number and chosen.sum() <= MOST_TURNED * len(page.text):
+            break
+        view = page.view(quarter, chosen, drawing)
+        ordered += (piece.moved(height) for piece in _ordered(_pieces(view)))
+        height += view.height
     return PageLines(
-        tuple(lines_of(ordered)),
-        float(page.height),
-        bool(page.images),
-        frozenset(map(plain, outline)),
+        tuple(lines_of(ordered)), height, drawing.has_pictures, frozenset(map(plain, outline))
+    )
+
+
+def _pieces(view: View) -> list[Piece]:
+    """The words of a page as pieces of lines, and its tables with lines."""
+    tables, cells = list[list[Cell]](), np.full(len(view.letters), -1)
+    inked = np.fromiter((not sign.isspace() for sign in view.letters.text), bool, len(cells))
+    middles = view.letters.boxes.reshape(-1, 2, 2).mean(axis=1)
+    for table in ruled_tables(view.rules):
+        found = _cells_of(middles, table)
+        filled = len(np.unique(found[inked & (found >= 0)]))
+        if _is_table(table, filled):
+            cells[found >= 0] = found[found >= 0] + sum(map(len, tables))
+            tables.append(table)
+    words = defaultdict[int, list[Word]](list)
+    for word in words_of(view.letters, cells):
+        words[word.cell].append(word)
+    pieces, first = list(pieces_of(words[-1])), 0
+    for table in tables:
+        texts = [_cell_text(words[first + number]) for number in range(len(table))]
+        pieces.append(_ruled(table, texts))
+        first += len(table)
+    return pieces
+
+
+def _cells_of(middles: Points, table: Sequence[Cell]) -> Integers:
+    """The cell in which each point is, or -1."""
+    found = np.full(len(middles), -1)
+    x, y = middles.T
+    left, top, right, bottom = np.array(table).T
+    near = np.flatnonzero(
+        (x >= left.min()) & (x < right.max()) & (y >= top.min()) & (y < bottom.max())
+    )
+    for number, (x0, y0, x1, y1) in enumerate(table):
+        within = (x[near] >= x0) & (x[near] < x1) & (y[near] >= y0) & (y[near] < y1)
+        found[near[within]] = number
+    return found
+
+
+def _is_table(cells: Sequence[Cell], filled: int) -> bool:
+    """Whether cells are a table: most of a drawing's are empty."""
+    rows, columns = ({cell[side] for cell in cells} for side in (1, 0))
+    return min(len(rows), len(columns)) > 1 and 2 * filled >= len(rows) * len(columns)
+
+
+def _cell_text(words: Sequence[Word]) -> str:
+    return "\n".join(line.text for line in lines_of(list(pieces_of(words))))
+
+
+def _ruled(cells: Sequence[Cell], texts: Sequence[str]) -> Piece:
+    """A table whose cells have lines around them."""
+    left, right = (sorted({cell[side] for cell in cells}) for side in (0, 2))
+    rows = defaultdict[float, dict[float, str]](dict)
+    for (x0, top, _, _), text in zip(cells, texts, strict=True):
+        rows[top][x0] = text
+    return Piece(
+        "",
+        left[0],
+        right[-1],
+        min(rows),
+        max(cell[3] for cell in cells),
+        0.0,
+        rows=tuple(tuple(row.get(x, "") for x in left) for _, row in sorted(rows.items())),
+        columns=tuple(pairwise([*left, right[-1]])),
     )
 
 
@@ -188,48 +253,6 @@ def blocks_of(
 def plain(text: str) -> str:
     """Letters and digits alone, to compare titles."""
     return "".join(filter(str.isalnum, text.lower()))
-
-
-def _letters(chars: Sequence[dict[str, Any]]) -> set[int]:
-    """The `id` of each letter that is to be read: those not turned, once where they are printed twice.
-
-    Raises:
-        UnreadableError: reading from left to right and line by line gives garbage.
-    """
-    straight = list(filter(_is_straight, chars))
-    if len(chars) - len(straight) > MOST_TURNED * len(chars):
-        raise UnreadableError("its text is turned")
-    leftward = sum(bidirectional(sign) in ("R", "AL") for char in chars for sign in char["text"])
-    if leftward > MOST_LEFTWARD * len(chars):
-        raise UnreadableError("its text runs from right to left")
-    first = dict[tuple[str, int, int], int]()
-    for char in straight:
-        # why twice: some programs make bold type so; why not dedupe_chars: it takes a square of time
-        place = char["text"], round(char["x0"] / SAME_PLACE), round(char["top"] / SAME_PLACE)
-        first.setdefault(place, id(char))
-    return set(first.values())
-
-
-def _is_straight(char: dict[str, Any]) -> bool:
-    """Whether a letter stands in a line from left to right; that of a scan may be a little askew."""
-    right, up, *_ = char["matrix"]
-    return bool(abs(up) < 0.2 * right)
-
-
-def _is_within(piece: Piece, table: Piece) -> bool:
-    x, y = (piece.x0 + piece.x1) / 2, (piece.top + piece.bottom) / 2
-    return table.x0 <= x <= table.x1 and table.top <= y <= table.bottom
-
-
-def _ruled(table: Any) -> Piece | None:
-    """A table whose cells have lines around them; None where most are empty, as those of a drawing."""
-    rows = [[cell or "" for cell in row] for row in table.extract()]
-    cells = [cell for row in rows for cell in row]
-    if len(rows) < 2 or len(rows[0]) < 2 or sum(map(bool, cells)) < len(cells) / 2:
-        return None
-    x0, top, x1, bottom = map(float, table.bbox)
-    columns = tuple(pairwise([*sorted({float(cell[0]) for cell in table.cells}), x1]))
-    return Piece("", x0, x1, top, bottom, 0.0, rows=tuple(map(tuple, rows)), columns=columns)
 
 
 def _table(

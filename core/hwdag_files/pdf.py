@@ -1,34 +1,27 @@
-"""The text of a PDF, page by page: by pdfplumber with its layout, or by pypdf as the letters come."""
+"""The text of a PDF, page by page: with its layout, or in the order of the file where that fails."""
 
 from __future__ import annotations
 
-import io
-import logging
 import re
 import signal
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from logging.handlers import BufferingHandler
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 from unicodedata import normalize
+
+from pypdfium2 import PdfDocument, PdfiumError
+from pypdfium2.raw import FPDF_ERR_PASSWORD
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.words import UNSPACED
 from hwdag_files import layout
 from hwdag_files.content import Content, UnreadableError, said
+from hwdag_files.pdfium import PageReader
 
-if TYPE_CHECKING:
-    from pdfplumber.pdf import PDF
-    from pypdf import PdfReader
-
-MOST_MESSAGES = 5  # messages of the libraries that are passed on for one file
-MOST_CONTENT = 1 << 23  # bytes of a page, unpacked, whose layout is read
+MOST_MESSAGES = 5  # notes on single pages of one file
 LARGE_TITLE = 1.3  # type of a title on the first page, over that of the text
-WITHOUT_LAYOUT = (
-    "read without its layout; for headings, columns and tables: pip install 'hwdag[documents]'"
-)
+END_BYTES = 2048  # of a file, among which it says that they are the last
 
 _PAGE_BREAK = "\n\n"
 _NO_TITLE = re.compile(
@@ -51,51 +44,33 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     Raises:
         UnreadableError: it is no PDF, has a password, or no page of it can be read.
     """
-    with _messages() as messages:
-        pdf = _opened(data)
-        laid_out, pictures, title = _laid_out(data, pdf, layout_seconds)
-        pages = [
-            _page_text(pdf, number) if text is None else text
-            for number, text in enumerate(laid_out)
-        ]
-        title = _metadata_title(pdf) or title
-        filled = _filled_fields(pdf)
-    lost = [number for number, page in enumerate(pages, 1) if page is None]
-    if len(lost) == len(pages):
+    pdf = _opened(data)
+    found = _read(pdf, layout_seconds)
+    pages, title = _texts(found)
+    title = _metadata_title(pdf) or title
+    pdf.close()
+    if len(found.lost) == len(pages):
         raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
     text, starts = _joined(pages)
     text, odd = without_surrogates(text)
-    notes = list(dict.fromkeys(record.getMessage() for record in messages.buffer))[:MOST_MESSAGES]
-    if lost:
-        notes.append(f"{len(lost)} of {len(pages)} pages cannot be read: {_listed(lost)}")
+    notes = list(dict.fromkeys(found.notes))[:MOST_MESSAGES]
+    if b"%%EOF" not in data[-END_BYTES:]:
+        notes.append("the end of the file is missing; pages may be missing, too")
+    if found.lost:
+        notes.append(
+            f"{len(found.lost)} of {len(pages)} pages cannot be read: {_listed(found.lost)}"
+        )
     if odd:
         notes.append(f"{odd} characters that are not Unicode replaced")
-    if filled:
-        notes.append(f"left out what a form is filled in with: {filled}")
+    pictures = [number for number in found.empty if found.pages[number].has_pictures]
+    blank = [number for number in found.empty if number not in pictures]
     if not text.strip():
         notes.append("the pages hold no text: scanned, needs OCR")
     elif pictures:
         notes.append(f"pictures without text on pages {_listed(pictures)}: scanned, needs OCR")
+    if text.strip() and blank:
+        notes.append(f"nothing to read on page{'s' * (len(blank) > 1)} {_listed(blank)}")
     return Content(text, title, tuple(notes), tuple(starts))
-
-
-@contextmanager
-def _messages() -> Iterator[BufferingHandler]:
-    """Keep what the libraries log, and nothing of it elsewhere."""
-    loggers = [logging.getLogger(name) for name in ("pypdf", "pdfminer")]
-    messages = BufferingHandler(1 << 20)
-    before = [logger.propagate for logger in loggers]
-    for logger in loggers:
-        logger.propagate = False
-        logger.addHandler(messages)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield messages
-    finally:
-        for logger, propagate in zip(loggers, before, strict=True):
-            logger.removeHandler(messages)
-            logger.propagate = propagate
 
 
 def _joined(pages: Sequence[str | None]) -> tuple[str, list[int]]:
@@ -115,30 +90,66 @@ def _joined(pages: Sequence[str | None]) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(str(number + 1) for number in numbers)
 
 
-# Layout
+@dataclass(slots=True)
+class _Found:
+    """What is read of the pages, by their number from 0: with their layout, without it, or nothing."""
+
+    pages: dict[int, layout.PageLines] = field(default_factory=dict)
+    plain: dict[int, str] = field(default_factory=dict)
+    lost: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> list[int]:
+        """The pages without a text."""
+        return [number for number, page in self.pages.items() if not page.lines]
 
 
-def _laid_out(
-    data: bytes, reader: PdfReader, seconds: float | None
-) -> tuple[list[str | None], list[int], str]:
-    """The text of each page, None where pypdf has to read it; pages of pictures; the largest heading."""
-    count = len(reader.pages)
+def _read(pdf: PdfDocument, seconds: float | None) -> _Found:
+    found, outline, at = _Found(), _outline(pdf), 0
     try:
-        import pdfplumber
-    except ImportError:
-        logging.getLogger("pypdf").warning(WITHOUT_LAYOUT)
-        return [None] * count, [], ""
-    pages: dict[int, layout.PageLines] = {}
+        with _alarm(seconds):
+            for at in range(len(pdf)):
+                _read_page(pdf, at, found, outline)
+    except TimeoutError as error:
+        found.notes.append(f"read without its layout: {said(error)}")
+        for number in range(at, len(pdf)):
+            _read_page(pdf, number, found, None)
+    return found
+
+
+def _read_page(pdf: PdfDocument, number: int, found: _Found, outline: list[str] | None) -> None:
+    """Read a page with its layout, or without it where that fails or there is no `outline`."""
     try:
-        with _alarm(seconds), pdfplumber.open(io.BytesIO(data)) as pdf:
-            for number, page in _pages(pdf, reader):
-                pages[number] = page
-    except Exception as error:  # pdfminer raises all kinds of exceptions on a damaged file
-        logging.getLogger("pypdf").warning("read without its layout: %s", said(error))
+        page = PageReader(pdf, number)
+    except PdfiumError:
+        found.lost.append(number)
+        return
+    try:
+        if outline is None:
+            found.plain[number] = _plain(page)
+        else:
+            found.pages[number] = layout.page_lines(page, outline)
+    except TimeoutError:
+        raise
+    except Exception as error:  # whatever it is, the page has letters
+        found.notes.append(f"page {number + 1} read without its layout: {said(error)}")
+        found.plain[number] = _plain(page)
+    finally:
+        page.close()  # why: it holds all its letters
+
+
+def _plain(page: PageReader) -> str:
+    return _FORMS.sub(lambda forms: normalize("NFKC", forms[0]), page.in_order())
+
+
+def _texts(found: _Found) -> tuple[list[str | None], str]:
+    """The text of each page, None where it is lost, and the largest heading of the first page."""
+    pages = found.pages
     characters = sum((page.characters for page in pages.values()), Counter[float]())
     body = characters.most_common(1)[0][0] if characters else 0.0
     running = layout.running_lines(pages, body)
@@ -149,13 +160,10 @@ def _laid_out(
     ranks = _ranks(blocks.values())
     known = {word for found in blocks.values() for block in found for word in _words(block)}
     texts = [
-        _rendered(blocks[number], ranks, known) if number in blocks else None
-        for number in range(count)
+        _rendered(blocks[number], ranks, known) if number in blocks else found.plain.get(number)
+        for number in range(len(pages) + len(found.plain) + len(found.lost))
     ]
-    pictures = [
-        number + 1 for number, page in pages.items() if page.has_pictures and not page.lines
-    ]
-    return texts, pictures, _largest_heading(blocks.get(0, ()), body)
+    return texts, _largest_heading(blocks.get(0, ()), body)
 
 
 @contextmanager
@@ -177,31 +185,10 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _pages(pdf: PDF, reader: PdfReader) -> Iterator[tuple[int, layout.PageLines]]:
-    outline = _outline(pdf)
-    for number, page in enumerate(pdf.pages):
-        try:
-            contents = reader.pages[number].get_contents()
-            size = 0 if contents is None else len(contents.get_data())
-            if size > MOST_CONTENT:  # why: pdfminer reads a megabyte in a second
-                raise UnreadableError(f"{size >> 20} MB of letters and lines")
-            found = layout.page_lines(page, outline)
-        except TimeoutError:
-            raise
-        except Exception as error:
-            logging.getLogger("pypdf").warning(
-                "page %d read without its layout: %s", number + 1, said(error)
-            )
-        else:
-            yield number, found
-        finally:
-            page.close()  # why: it holds all its letters
-
-
-def _outline(pdf: PDF) -> list[str]:
+def _outline(pdf: PdfDocument) -> list[str]:
     try:
-        return [str(title) for _, title, *_ in pdf.doc.get_outlines()]
-    except Exception:  # there is none, or it is damaged
+        return [bookmark.get_title() for bookmark in pdf.get_toc()]
+    except Exception:  # it is damaged
         return []
 
 
@@ -256,49 +243,19 @@ def _largest_heading(blocks: Sequence[layout.Block], body: float) -> str:
     return " ".join(max(found, key=lambda block: block.size).lines) if found else ""
 
 
-# why: on a damaged file pypdf raises all kinds of exceptions (KeyError, RecursionError, ...), so
-# the functions below catch Exception and say what it was
-
-
-def _filled_fields(pdf: PdfReader) -> str:
-    """How many fields of a form somebody has filled in; "" for none."""
+def _opened(data: bytes) -> PdfDocument:
     try:
-        values = [
-            value for value in pdf.get_form_text_fields().values() if str(value or "").strip()
-        ]
-    except Exception as error:
-        return said(error)
-    return f"{len(values)} field{'s' * (len(values) > 1)}" if values else ""
-
-
-def _opened(data: bytes) -> PdfReader:
-    from pypdf import PdfReader
-
-    try:
-        pdf = PdfReader(io.BytesIO(data), strict=False)
-        is_open = not pdf.is_encrypted or bool(pdf.decrypt(""))
-        if is_open:
-            len(pdf.pages)
-    except Exception as error:
-        raise UnreadableError(f"not a readable PDF: {said(error)}") from error
-    if not is_open:
-        raise UnreadableError("an encrypted PDF; save a copy without a password")
+        pdf = PdfDocument(data)
+    except PdfiumError as error:
+        if error.err_code == FPDF_ERR_PASSWORD:
+            raise UnreadableError("an encrypted PDF; save a copy without a password") from None
+        raise UnreadableError(f"not a readable PDF: {said(error)}") from None
+    if not len(pdf):
+        raise UnreadableError("a PDF without pages")
     return pdf
 
 
-def _metadata_title(pdf: PdfReader) -> str:
-    try:
-        title = " ".join(str((pdf.metadata and pdf.metadata.title) or "").split())
-    except Exception:
-        return ""
+def _metadata_title(pdf: PdfDocument) -> str:
+    title = " ".join(pdf.get_metadata_value("Title").split())
     is_title = any(map(str.isalpha, title)) and not _NO_TITLE.fullmatch(title)
     return without_surrogates(title)[0] if is_title else ""
-
-
-def _page_text(pdf: PdfReader, number: int) -> str | None:
-    try:
-        text = pdf.pages[number].extract_text().replace("\r\n", "\n").replace("\r", "\n").strip()
-        return _FORMS.sub(lambda forms: normalize("NFKC", forms[0]), text)
-    except Exception as error:
-        logging.getLogger("pypdf").warning("page %d: %s", number + 1, said(error))
-        return None

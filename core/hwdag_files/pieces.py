@@ -1,4 +1,4 @@
-"""The words of a PDF's page as pieces of lines, and these as lines, from words as pdfplumber finds them.
+"""The words of a PDF's page as pieces of lines, and these as lines.
 
 A piece has words that stand beside each other. Sizes are in points, 1/72 inch.
 """
@@ -11,20 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+
+from hwdag_files.words import WORD_GAP, Word
 
 Column = tuple[float, float]  # from where to where it goes
-Word = dict[str, Any]  # of pdfplumber
 
 WIDE_GAP = 1.3
 """Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
 
 NARROW_GAP = 0.5
 """Blank space that may part cells, where those of other rows are further apart."""
-
-WORD_GAP = 0.13
-"""Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
 
 RAISED_SIZE = 0.85
 """Type of marks of notes, exponents and indices, at most, over that of the word they stand at."""
@@ -35,8 +32,7 @@ LEADER = " … "  # in a table of contents
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HYPHEN = re.compile("[\u00ad\u2010]")  # as Typst and browsers print it
-_UNKNOWN = re.compile(r"\(cid:\d+\)")  # pdfminer's name of a letter that the font does not name
-_BOLD = re.compile("bold|black|heavy|demi", re.I)
+_UNKNOWN = re.compile("[\0\ufffd]")  # letters that the font does not name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +49,10 @@ class Piece:
     rows: tuple[tuple[str, ...], ...] = ()
     columns: tuple[Column, ...] = ()  # of its rows
     parts: tuple[Piece, ...] = ()  # between narrow gaps, if it has any
+
+    def moved(self, down: float) -> Piece:
+        """Return the piece at another height."""
+        return replace(self, top=self.top + down, bottom=self.bottom + down) if down else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +85,15 @@ class Line:
 def pieces_of(words: Sequence[Word]) -> Iterator[Piece]:
     """Words of a baseline with no wide gap between them; the size is that of most letters."""
     rows = list[list[Word]]()
-    for word in sorted(words, key=lambda word: (word["bottom"], word["x0"])):
-        near = rows and abs(word["bottom"] - rows[-1][0]["bottom"]) < 0.3 * word["size"]
+    for word in sorted(words, key=lambda word: (word.bottom, word.x0)):
+        near = rows and abs(word.bottom - rows[-1][0].bottom) < 0.3 * word.size
         if near:
             rows[-1].append(word)
         else:
             rows.append([word])
     for row in _with_raised(rows):
-        top = min(float(word["top"]) for word in row)  # why of all: pieces are put in order by it
-        for words in _apart(sorted(row, key=itemgetter("x0")), WIDE_GAP):
+        top = min(word.top for word in row)  # why of all: pieces are put in order by it
+        for words in _apart(sorted(row, key=attrgetter("x0")), WIDE_GAP):
             parts = tuple(_piece(part, top) for part in _apart(words, NARROW_GAP))
             yield replace(_piece(words, top), parts=parts) if len(parts) > 1 else parts[0]
 
@@ -102,7 +102,7 @@ def _apart(words: Iterable[Word], gap: float) -> Iterator[list[Word]]:
     """Words with no such gap between them; it is in sizes of their type."""
     run = list[Word]()
     for word in words:
-        if run and word["x0"] - run[-1]["x1"] > gap * max(word["size"], run[-1]["size"]):
+        if run and word.x0 - run[-1].x1 > gap * max(word.size, run[-1].size):
             yield run
             run = []
         run.append(word)
@@ -111,15 +111,13 @@ def _apart(words: Iterable[Word], gap: float) -> Iterator[list[Word]]:
 
 def _with_raised(rows: Iterable[list[Word]]) -> Iterator[list[Word]]:
     """The rows, in which marks of notes, exponents and indices stand at their word."""
-    rows = [sorted(row, key=itemgetter("x0")) for row in rows]
+    rows = [sorted(row, key=attrgetter("x0")) for row in rows]
     whole = [list[Word]() for _ in rows]
     for at, row in enumerate(rows):
         for before, word, after in zip([None, *row], row, [*row[1:], None], strict=False):
             there = at
             # why: small type with more of it beside is a line of its own
-            if all(
-                one is None or _blank(one, word) > 0.5 * word["size"] for one in (before, after)
-            ):
+            if all(one is None or _blank(one, word) > 0.5 * word.size for one in (before, after)):
                 there, word = _at_its_base(rows, at, word)
             whole[there].append(word)
     return filter(None, whole)
@@ -128,44 +126,45 @@ def _with_raised(rows: Iterable[list[Word]]) -> Iterator[list[Word]]:
 def _at_its_base(rows: Sequence[list[Word]], at: int, word: Word) -> tuple[int, Word]:
     """The row of the word beside which this one is raised or lowered, and how it stands there."""
     for there in range(max(0, at - ROWS_NEAR), min(len(rows), at + ROWS_NEAR + 1)):
-        near = bisect_left(rows[there], word["x0"], key=itemgetter("x0"))
+        near = bisect_left(rows[there], word.x0, key=attrgetter("x0"))
         for base in rows[there][max(0, near - 1) : near + 1]:
             if _is_small_beside(word, base):
-                is_raised = word["bottom"] < base["bottom"]
+                is_raised = word.bottom < base.bottom
                 # why: else they were digits of a number before them
-                text = word["text"].translate(_RAISED) if is_raised else word["text"]
-                return there, {**word, "text": text, "top": base["top"], "bottom": base["bottom"]}
+                text = word.text.translate(_RAISED) if is_raised else word.text
+                return there, word._replace(text=text, top=base.top, bottom=base.bottom)
     return at, word
 
 
 def _is_small_beside(word: Word, base: Word) -> bool:
-    size, middle = float(base["size"]), float(word["top"] + word["bottom"]) / 2
+    size, middle = base.size, (word.top + word.bottom) / 2
     return (
-        0.4 * size < float(word["size"]) < RAISED_SIZE * size
+        0.4 * size < word.size < RAISED_SIZE * size
         and abs(_blank(word, base)) < 0.4 * size
-        and float(base["top"]) - 0.2 * size < middle < float(base["bottom"]) + 0.2 * size
+        and base.top - 0.2 * size < middle < base.bottom + 0.2 * size
     )
 
 
 def _blank(one: Word, other: Word) -> float:
-    return float(max(one["x0"] - other["x1"], other["x0"] - one["x1"]))
+    return max(one.x0 - other.x1, other.x0 - one.x1)
 
 
 def _piece(words: Sequence[Word], top: float) -> Piece:
-    text, sizes, bold = words[0]["text"], Counter[float](), 0
+    text, sizes, bold = words[0].text, Counter[float](), 0
     for word in words:
-        sizes[round(float(word["size"]), 1)] += len(word["text"])
-        bold += len(word["text"]) if _BOLD.search(word["fontname"]) else 0
+        sizes[round(word.size, 1)] += len(word.text)
+        bold += len(word.text) if word.is_bold else 0
     for last, word in pairwise(words):
-        # why: a word is cut where its type changes
-        is_apart = word["x0"] - last["x1"] > WORD_GAP * word["size"]
-        text += (" " if is_apart else "") + word["text"]
+        # why not always: a word is cut where its type changes
+        is_apart = word.is_after_blank or last.is_before_blank
+        is_apart |= word.x0 - last.x1 > WORD_GAP * word.size
+        text += (" " if is_apart else "") + word.text
     return Piece(
         _HYPHEN.sub("-", _UNKNOWN.sub("", _LEADER.sub(LEADER, text))),
-        float(words[0]["x0"]),
-        float(words[-1]["x1"]),
+        words[0].x0,
+        words[-1].x1,
         top,
-        max(float(word["bottom"]) for word in words),
+        max(word.bottom for word in words),
         sizes.most_common(1)[0][0],
         bold > len(text) / 2,
     )
