@@ -49,7 +49,7 @@ WANTED = (
     "persistence",
     "fastapi",
     "reranking",
-    "beside other retrievers",
+    "with other retrievers",
     "tracing",
 )
 
