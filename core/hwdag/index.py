@@ -528,7 +528,7 @@ class HWDAGIndex:
         return self._filled.database.image()
 
     def export(self, path: str | Path, *, show_progress: bool | Reporter = False) -> None:
-        """Write all documents and graphs for other programs, as `.jsonl` or `.graphml`.
+        """Write all documents and graphs for other programs, as a `.jsonl` file.
 
         See `hwdag.store.exporting` for the formats.
 

@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict
 
-import networkx as nx
 import numpy as np
 import pytest
 from store_world import HEADER, change_file, entry, files_no_longer_than, fill
@@ -42,19 +41,6 @@ def test_a_line_has_a_document_with_its_graph(index, tmp_path):
         assert document == asdict(expected.document)
 
 
-def test_graphml_has_all_graphs(index, tmp_path):
-    export_index(index, tmp_path / "out.graphml")
-    whole = nx.read_graphml(tmp_path / "out.graphml")
-    assert whole.number_of_nodes() == sum(len(one.graph) for one in ENTRIES)
-    assert whole.number_of_edges() == sum(len(one.graph.raw.data) for one in ENTRIES)
-    graph = ENTRIES[0].graph
-    for one, other, values in graph.to_networkx().edges(data=True):
-        assert whole.edges[one, other] == pytest.approx(values)
-    for node in graph.nodes:
-        assert whole.nodes[node.id]["text"] == node.text
-        assert whole.nodes[node.id]["level"] == node.level
-
-
 def test_any_text_survives(tmp_path):
     text = "NUL \0, CR\r\n, \u2028, 𝔘𝔫𝔦, \ufeff, quote ' <b>&amp; and \N{ZERO WIDTH JOINER}"
     document = Document("id '; --\n", text, "Ti\0tle", {"ü": {"nested": [None, 1e300]}})
@@ -62,17 +48,13 @@ def test_any_text_survives(tmp_path):
     with Store.create(None, HEADER) as store:
         store.put(document, HWDAG.from_rows([chunk], []), np.ones((1, 8), np.float32))
         export_index(store, tmp_path / "out.jsonl")
-        export_index(store, tmp_path / "out.graphml")
     found = json.loads((tmp_path / "out.jsonl").read_bytes().split(b"\n")[1])
     assert found["text"] == found["nodes"][0]["text"] == text
     assert found["metadata"] == document.metadata
-    (values,) = dict(nx.read_graphml(tmp_path / "out.graphml").nodes(data=True)).values()
-    # XML has no NUL, and reads every line break as one
-    assert values["text"].replace("\n", "") == text.replace("\0", "\ufffd").replace("\r\n", "")
 
 
 def test_what_cannot_be_written_leaves_nothing(index, tmp_path):
-    with pytest.raises(InputError, match="graphml"):
+    with pytest.raises(InputError, match="jsonl"):
         export_index(index, tmp_path / "out")
     with pytest.raises(InputError, match="exists"):
         export_index(index, index.rename(tmp_path / "x.jsonl"))

@@ -112,5 +112,5 @@ def _add_upkeep(commands: Commands) -> None:
     embedder = {"--embedder": {**MODELS["--embedder"], "required": True}}
     add("reembed", "embed all nodes of an index file with another model", FILE | embedder | QUIET)
     add("compact", "shrink an index file by the space of deleted documents", FILE | DROP_CALLS)
-    output = {"output": {"type": Path, "metavar": "OUTPUT", "help": "new file, .jsonl or .graphml"}}
+    output = {"output": {"type": Path, "metavar": "OUTPUT", "help": "new file, .jsonl"}}
     add("export", "write documents and graphs for other programs", FILE | output | QUIET)

@@ -97,7 +97,7 @@ def compact(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """Write documents and graphs as JSON lines or GraphML."""
+    """Write documents and graphs as JSON lines."""
     export_index(options.file, options.output, show_progress=not options.quiet)
     print(f"{options.output}: written")
     return 0
