@@ -208,7 +208,7 @@ def test_asynchronous_twins_work_inside_a_running_loop(tmp_path):
 
 
 def test_asynchronous_twins_do_not_block_the_loop():
-    """Return the loop goes on while a search waits: it is the loop that lets the search go on."""
+    """The loop goes on while a search waits: it is the loop that lets the search go on."""
 
     async def run():
         released = threading.Event()
@@ -225,7 +225,7 @@ def test_asynchronous_twins_do_not_block_the_loop():
 
 
 def test_threads_that_search_see_whole_states_only_while_one_inserts(tmp_path):
-    """Return every result is that of one of the states that the index went through."""
+    """Every result is that of one of the states that the index went through."""
     path, docs = tmp_path / "a.hwdag", documents(6)
     states = [found(index_of(docs[:n])) for n in range(1, len(docs) + 1)]
     index = index_of(docs[:1], path=path)

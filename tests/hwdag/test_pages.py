@@ -328,7 +328,7 @@ window.leave = (await load(values._esm)).default.render({ model, el: document.ge
 
 
 def test_a_click_in_a_notebook_reaches_python(whole, answer, browser, tmp_path):
-    """Return the page says what is selected, and nothing else that is in the notebook can."""
+    """The page says what is selected, and nothing else that is in the notebook can."""
     shown = answer.widget()
     values = json.dumps({"html": whole, "height": 300, "_esm": shown._esm})
     file = tmp_path / "notebook.html"

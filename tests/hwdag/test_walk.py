@@ -420,7 +420,7 @@ def headed(rng, graph):
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "seed"), [("llama", 0), ("mistral", 0)])
 def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
-    """Return the same nodes, p_yes, cache and answer, wherever p_yes ends it."""
+    """The same nodes, p_yes, cache and answer, wherever p_yes ends it."""
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=30, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]

@@ -85,7 +85,7 @@ def seen(retriever):
 
 @pytest.mark.parametrize("method", ["raptor", "memwalker", "graphreader", "gem-rag"])
 def test_opened_again_it_is_the_same_and_pays_no_call(method, tmp_path):
-    """Return every text that a model is asked about is asked about once, whatever is opened how often."""
+    """Every text that a model is asked about is asked about once, whatever is opened how often."""
     config = {
         "raptor": RaptorConfig(**TREES),
         "memwalker": MemWalkerConfig(segment_tokens=30, summary_tokens=12),

@@ -246,7 +246,7 @@ def test_headlines_are_one_of_answers_and_one_of_evidence():
 
 
 def test_a_stop_is_compared_at_the_tokens_that_it_used(tmp_path, planted):
-    """Return the walk reads 20 of 40 tokens."""
+    """The walk reads 20 of 40 tokens."""
 
     def change(result, number):
         if result.system == "hwdag":

@@ -166,7 +166,7 @@ def test_an_empty_index_finds_nothing_and_says_so(streaming):
 
 
 async def test_retrieval_does_not_block_the_loop():
-    """Return the walk waits for something that only the loop can do."""
+    """The walk waits for something that only the loop can do."""
     reached, released = threading.Event(), threading.Event()
 
     def p_yes(question: str, texts: list[str]) -> float:
