@@ -208,7 +208,7 @@ def test_asynchronous_twins_work_inside_a_running_loop(tmp_path):
 
 
 def test_asynchronous_twins_do_not_block_the_loop():
-    """The loop goes on while a search waits: it is the loop that lets the search go on."""
+    """The loop runs while a search waits, since the loop itself lets the search end."""
 
     async def run():
         released = threading.Event()
