@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as brief
 from typing import Any
 
 from hwdag.errors import InputError
-from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separated_lines
 from hwdag.types import Document
-from hwdag_files.content import Content, UnreadableError, as_notes, plain_content
+from hwdag_files.content import Content, UnreadableError
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
-from hwdag_files.front_matter import with_front_matter
-from hwdag_files.open_tables import with_aligned_rows
 from hwdag_files.readers import TEXT_READERS
+from hwdag_files.texts import PLAIN_READERS, as_markdown, text_content
 
-TEXT_SUFFIXES = frozenset({".txt", ".text", ".rst"})
-ALIGNED_SUFFIXES = frozenset({".txt", ".text"})
-ROWS_SUFFIXES = frozenset({".csv", ".tsv"})
-_CODE = ".c .cc .cpp .cs .go .h .hpp .java .js .jsx .kt .php .py .rb .rs .sh .sql .swift .ts .tsx"
-CODE_SUFFIXES = frozenset(_CODE.split())
-MARKDOWN_SUFFIXES = frozenset({".md", ".markdown"})
 PARSED_SUFFIXES = frozenset({".pdf"}) | CONVERTED_SUFFIXES
-KNOWN_SUFFIXES = (
-    TEXT_SUFFIXES
-    | ROWS_SUFFIXES
-    | CODE_SUFFIXES
-    | MARKDOWN_SUFFIXES
-    | frozenset(TEXT_READERS)
-    | PARSED_SUFFIXES
-)
+KNOWN_SUFFIXES = frozenset(PLAIN_READERS) | frozenset(TEXT_READERS) | PARSED_SUFFIXES
 """Suffixes, in lower case, that are read from a directory."""
 
 RESERVED = frozenset({"path", "notes", "page_starts", "times"})
@@ -45,8 +28,6 @@ MAX_SECONDS = 300.0
 
 LONGEST_PAGE = 1 << 20
 """Bytes of a page, or another text with a structure, that is parsed within this process, without a limit of time."""
-
-_ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +147,8 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         return parse(data, suffix)
     if suffix in TEXT_READERS or suffix in PARSED_SUFFIXES:
         content = convert(data, suffix, max_seconds=max_seconds)
-    else:
-        content = plain_content(data)
-    if suffix in ALIGNED_SUFFIXES:
-        return replace(content, text=with_aligned_rows(content.text))
-    if suffix in MARKDOWN_SUFFIXES:
-        content = with_front_matter(content)
-    noted = Counter[str]()
-    if suffix in ROWS_SUFFIXES:
-        content = replace(content, text="\n".join(separated_lines(content.text, noted)))
-    elif suffix in MARKDOWN_SUFFIXES | CONVERTED_SUFFIXES:
-        text = markdown_with_headers(content.text, noted)
-        content = replace(content, text=text, title=content.title or _first_heading(text))
-    return replace(content, notes=(*content.notes, *as_notes(noted, {NAMED_ONCE: NAMED_ONCE})))
+        return as_markdown(content) if suffix in CONVERTED_SUFFIXES else content
+    return PLAIN_READERS.get(suffix, text_content)(data)
 
 
 def spelled(path: Path) -> str:
@@ -212,17 +182,3 @@ def _members(directory: Path) -> Iterator[Path | Skipped]:
     if not (found or problems):
         known = ", ".join(sorted(KNOWN_SUFFIXES))
         yield Skipped(spelled(directory), f"holds no file with a known suffix ({known})")
-
-
-def _first_heading(text: str) -> str:
-    """The first heading outside of code, in either of Markdown's two styles; "" if there is none."""
-    lines, previous = text.splitlines(), ""
-    code = fenced(lines)
-    for number, line in enumerate(lines):
-        bare = "" if number in code else line.strip()
-        if bare and (match := _ATX_HEADING.match(line)):
-            return match[1].strip().rstrip("#").rstrip()
-        if previous and bare and not bare.strip("="):
-            return previous
-        previous = bare
-    return ""

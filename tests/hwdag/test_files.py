@@ -530,7 +530,7 @@ def test_a_file_is_read_once(tmp_path, monkeypatch):
 
 
 def test_a_directory_without_documents_says_so(tmp_path):
-    assert "no file with a known suffix (.c, " in read(tmp_path).reason
+    assert "no file with a known suffix (.bash, " in read(tmp_path).reason
 
 
 def test_links_do_not_loop(tmp_path):
