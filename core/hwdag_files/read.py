@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
 from typing import Any
@@ -13,7 +13,8 @@ from hwdag.errors import InputError
 from hwdag.types import Document
 from hwdag_files.content import Content, UnreadableError
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
-from hwdag_files.readers import TEXT_READERS
+from hwdag_files.kinds import ARCHIVE, kind_of
+from hwdag_files.readers import PACKED_SUFFIXES, TEXT_READERS
 from hwdag_files.texts import PLAIN_READERS, as_markdown, text_content
 
 PARSED_SUFFIXES = frozenset({".pdf"}) | CONVERTED_SUFFIXES
@@ -48,7 +49,8 @@ def read_documents(
 
     From a directory, files with one of `KNOWN_SUFFIXES` are read; hidden names, links to directories, and
     links to files outside of it are not followed. A file that is named explicitly is read whatever its
-    suffix is, as text if that is unknown. A file that is reached twice is read once.
+    suffix is, as text if that is unknown. The first bytes count for more than the suffix: a PDF named .txt is
+    read as a PDF, with a note, and an image or an archive is skipped. A file that is reached twice is read once.
 
     `Document.id` is the path as it was named, in POSIX style. The title is the one that the file gives
     itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes say what was
@@ -143,6 +145,23 @@ def _parsed(data: bytes, name: str, max_seconds: float) -> Document:
 
 
 def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
+    kind = kind_of(data, suffix)
+    # why archives too: a reader says better what is wrong with its own package
+    if (
+        kind is None
+        or kind.suffix == suffix != ""
+        or (kind is ARCHIVE and suffix in PACKED_SUFFIXES)
+    ):
+        return _read_as(suffix, data, max_seconds)
+    if kind.suffix not in KNOWN_SUFFIXES:
+        advice = f"; {kind.advice}" if kind.advice else ""
+        raise UnreadableError(f"it is {kind.name}, which hwdag does not read{advice}")
+    content = _read_as(kind.suffix, data, max_seconds)
+    note = f"it is {kind.name} and no {suffix or 'text'} file: read as {kind.suffix}"
+    return replace(content, notes=(note, *content.notes))
+
+
+def _read_as(suffix: str, data: bytes, max_seconds: float) -> Content:
     if suffix in TEXT_READERS and len(data) <= LONGEST_PAGE:
         return parse(data, suffix)
     if suffix in TEXT_READERS or suffix in PARSED_SUFFIXES:
