@@ -16,7 +16,7 @@ from tables import filled
 ROOT = Path(__file__).parent.parent
 
 API = {
-    "hwdag": ("hwdag.index", "hwdag.types", "hwdag.page.widget", "hwdag.config", "hwdag.filters"),
+    "hwdag": ("hwdag.index", "hwdag.types", "hwdag.config", "hwdag.filters"),
     "errors": ("hwdag.errors",),
     "searching": ("hwdag.search", "hwdag.rerank", "hwdag.trace", "hwdag.graph"),
     "building": ("hwdag.building", "hwdag.text"),

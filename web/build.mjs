@@ -14,15 +14,6 @@ await build({
   legalComments: "inline",
 });
 await build({
-  entryPoints: { widget: "src/widget.ts" },
-  outdir: folder,
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: "es2022",
-  charset: "utf8",
-});
-await build({
   entryPoints: { page: "src/page.css" },
   outdir: folder,
   minify: true,

@@ -61,7 +61,6 @@ from hwdag.types import Answer, Document, OnStep, Retrieval
 
 if TYPE_CHECKING:
     from hwdag.building.estimate import Estimate
-    from hwdag.page.widget import PageWidget
     from hwdag.store.verify import Compacted, Verdict
 
 _LOGGER = logging.getLogger("hwdag")
@@ -624,10 +623,6 @@ class HWDAGIndex:
         below 1 %. Raises `InputError` for an unknown document.
         """
         return drawing.html_of(self.entries, document_ids, walk)
-
-    def widget(self, document_ids: Collection[str] | None = None) -> PageWidget:
-        """Return the page as a Jupyter widget (extra `notebook`), whose `selected` is a `Node` or None."""
-        return drawing.widget_of(self.entries, document_ids)
 
     def to_dict(self, document_ids: Collection[str] | None = None) -> dict[str, Any]:
         """Return documents and graphs as JSON values, the input of the page; see `to_html`."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hwdag.errors import InputError
 from hwdag.page import framed, page
-
-if TYPE_CHECKING:
-    from hwdag.page.widget import PageWidget
 
 Origin = Literal["chunk", "generated", "extractive", "compressed"]
 """Where a node's text comes from: cut from the document, written by an LM, picked from the text, or
@@ -308,12 +305,6 @@ class Retrieval:
         """Return a self-contained page that shows the walk and what it read."""
         return page(self.question, {"documents": shown_documents(self), "walk": self.to_dict()})
 
-    def widget(self) -> PageWidget:
-        """Return the page as a Jupyter widget (extra `notebook`); `selected` is a `Node` or None."""
-        from hwdag.page.widget import PageWidget
-
-        return PageWidget(self.to_html(), {step.node.id: step.node for step in self.steps})
-
     def _repr_html_(self) -> str:
         return framed(self.to_html())
 
@@ -406,14 +397,6 @@ class Answer:
         """Return a self-contained page that shows the answer, its sources and the walk."""
         documents = shown_documents(self.retrieval)
         return page(self.retrieval.question, {"documents": documents, "answer": self.to_dict()})
-
-    def widget(self) -> PageWidget:
-        """Return the page as a Jupyter widget (extra `notebook`): `selected` is a citation, node or None."""
-        from hwdag.page.widget import PageWidget
-
-        nodes = {step.node.id: step.node for step in self.retrieval.steps}
-        others = self.attended[len(self.citations) :]
-        return PageWidget(self.to_html(), nodes, (*self.citations, *others))
 
     def _repr_html_(self) -> str:
         return framed(self.to_html())

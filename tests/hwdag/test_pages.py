@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -139,32 +138,6 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(answer):
     assert 'sandbox="allow-scripts"' in shown
 
 
-def test_a_widget_gives_back_what_is_selected(answer, index):
-    shown, seen = answer.widget(), []
-    shown.observe(lambda change: seen.append(change["new"]), "selected")
-    node = answer.retrieval.steps[-1].node
-    last = len(answer.attended) - 1
-    for selection in ({"citation": 0}, {"citation": last}, {"node": node.id}, None):
-        shown.selection = selection
-    assert seen == [answer.citations[0], answer.attended[-1], node, None]
-    for wrong in ({"citation": last + 1}, {"citation": -1}, {"node": ["x"]}, {"citation": "0"}, {}):
-        shown.selection = wrong
-        assert shown.selected is None
-    walk, graph = answer.retrieval.widget(), index.widget(["harbour"])
-    walk.selection = {"node": node.id}
-    assert walk.selected == node
-    for one in (*index.graphs["harbour"].nodes, *index.graphs[DOCUMENTS[1].id].nodes):
-        graph.selection = {"node": one.id}
-        assert graph.selected == (one if one.document_id == "harbour" else None)
-
-
-def test_a_widget_without_its_extra_says_what_to_install(answer, monkeypatch):
-    monkeypatch.delitem(sys.modules, "hwdag.page.widget", raising=False)
-    monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(ImportError, match=r"hwdag\[notebook\]"):
-        answer.widget()
-
-
 @pytest.mark.skipif(
     shutil.which("npm") is None or not (WEB / "node_modules").is_dir(),
     reason="the script is built by node: run `npm ci` in web/",
@@ -172,7 +145,7 @@ def test_a_widget_without_its_extra_says_what_to_install(answer, monkeypatch):
 def test_the_built_script_is_that_of_the_sources(tmp_path):
     subprocess.run(["npm", "run", "--silent", "check"], cwd=WEB, check=True)
     subprocess.run(["node", "build.mjs", tmp_path], cwd=WEB, check=True)
-    for name in ("page.js", "page.css", "widget.js"):
+    for name in ("page.js", "page.css"):
         assert (tmp_path / name).read_bytes() == (BUILT / name).read_bytes(), name
 
 
@@ -305,61 +278,3 @@ def test_a_page_is_used_by_keyboard_on_a_narrow_dark_screen(whole, answer, opene
     assert page.locator(".citations li.selected").count() == 1
     for role, name in (("region", "Answer"), ("region", "Walk"), ("combobox", "Document")):
         assert page.get_by_role(role, name=name).count() == 1
-
-
-NOTEBOOK = """<!doctype html><title>notebook</title><div id="cell"></div>
-<script type="module">
-const changed = {};
-const values = VALUES;
-const model = {
-  get: (name) => values[name],
-  set: (name, value) => (values[name] = value),
-  on: (event, act) => (changed[event] = act),
-  off: (event) => delete changed[event],
-  save_changes: () => window.saved(values.selection).then(() => window.saves++),
-};
-const load = (text) => import("data:text/javascript," + encodeURIComponent(text));
-window.saves = 0;
-window.resize = (height) => ((values.height = height), changed["change:height"]());
-window.heard = () => new Promise((done) => addEventListener("message", () => done(), { once: true }));
-window.leave = (await load(values._esm)).default.render({ model, el: document.getElementById("cell") });
-</script>"""
-"""Calls the widget's module as Jupyter does, with a model that tells the test what was saved."""
-
-
-def test_a_click_in_a_notebook_reaches_python(whole, answer, browser, tmp_path):
-    """The page says what is selected, and nothing else that is in the notebook can."""
-    shown = answer.widget()
-    values = json.dumps({"html": whole, "height": 300, "_esm": shown._esm})
-    file = tmp_path / "notebook.html"
-    file.write_text(NOTEBOOK.replace("VALUES", values.replace("<", "\\u003c")), "utf-8")
-    page = browser.new_page()
-    page.expose_function("saved", lambda selection: setattr(shown, "selection", selection))
-    page.goto(file.as_uri())
-    inside = page.frame_locator("iframe")
-    inside.locator(".citations li").first.wait_for()
-
-    def selected_by(act):
-        before = page.evaluate("saves")
-        act()
-        page.wait_for_function("before => saves > before", arg=before)
-        return shown.selected
-
-    items = inside.locator(".citations:not(.others) li").all()
-    assert [selected_by(item.click) for item in items] == list(answer.citations)
-    cards = inside.locator(".steps .card[role]").all()
-    walked = [step.node for step in answer.retrieval.steps]
-    assert [selected_by(card.click) for card in cards] == walked
-    inside.get_by_label("Find in nodes").fill(walked[0].text[:30])
-    assert selected_by(inside.locator(".found button").first.click) in walked
-    page.evaluate("() => (postMessage({ hwdag: { citation: 0 } }, '*'), heard())")
-    assert shown.selected in walked
-    assert selected_by(lambda: page.frames[1].press("body", "Escape")) is None
-    page.evaluate("resize(420)")
-    assert page.locator("iframe").bounding_box()["height"] == 420
-    page.evaluate("leave(), (window.told = heard()), undefined")
-    items[0].click()
-    page.evaluate("told")
-    assert shown.selected is None
-    assert page.title() == "notebook"
-    page.close()

@@ -1,18 +1,15 @@
-"""Graphs and walks of an index as a page, a widget, or JSON-able values."""
+"""Graphs and walks of an index as a page or JSON-able values."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hwdag.checks import listed
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.page import page
 from hwdag.types import Answer, Document, Retrieval, shown_document, shown_documents
-
-if TYPE_CHECKING:
-    from hwdag.page.widget import PageWidget
 
 LEAST_SHOWN = 0.01  # weight below which an edge is left out of a page
 
@@ -39,15 +36,6 @@ def html_of(
         retrieval.question,
         {"documents": documents, "graphs": shown["graphs"], kind: walk.to_dict()},
     )
-
-
-def widget_of(entries: Entries, document_ids: Collection[str] | None) -> PageWidget:
-    """Return the page of graphs as a Jupyter widget; see `HWDAGIndex.widget`."""
-    from hwdag.page.widget import PageWidget
-
-    wanted = list(entries) if document_ids is None else document_ids
-    nodes = {node.id: node for key in wanted for node in entries[key][1].nodes}
-    return PageWidget(html_of(entries, document_ids, None), nodes)
 
 
 def data_of(entries: Entries, document_ids: Collection[str] | None) -> dict[str, Any]:
