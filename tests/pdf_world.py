@@ -223,7 +223,9 @@ def ledger(*, repeat=0, style=(), rows=100, above="Ledger"):
 def turned(degrees, *, shown=False, stamp="", lines=()):
     """Upright lines and others turned; or, as it is `shown`, a page that is turned as a whole."""
     buffer = io.BytesIO()
-    canvas = Canvas(buffer, pagesize=A4, invariant=1)
+    # why: reportlab gives a page that is shown turned the other format
+    size = A4[::-1] if shown and degrees % 180 else A4
+    canvas = Canvas(buffer, pagesize=size, invariant=1)
     if shown:
         canvas.setPageRotation(degrees)
     canvas.setFont("Times-Roman", 11)

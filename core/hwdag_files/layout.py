@@ -20,8 +20,9 @@ import numpy as np
 
 from hwdag.text.tables import names_columns, table_lines
 from hwdag_files.content import UnreadableError
+from hwdag_files.drawings import Integers, Points
 from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
-from hwdag_files.pdfium import Integers, PageReader, Points, View
+from hwdag_files.pdfium import PageReader, View
 from hwdag_files.pieces import (
     LEADER,
     Column,
@@ -46,9 +47,8 @@ MOST_LEFTWARD = 0.2  # share of letters from right to left, as words in a text o
 SAME_COLUMN = 4.0  # distance of the columns of a table that goes on over the end of a page
 MARGIN = 0.1  # of a page's height, above and below, where running headers and footers stand
 
-MOST_EDGES, MOST_PIECES = 4000, 2000
-"""Lines of a drawing in which tables are looked for, and pieces among which columns are: both take
-more than linear time, and a map or a hostile page may have any number."""
+MOST_PIECES = 2000
+"""Pieces among which columns are looked for: it takes more than linear time, and a map may have any number."""
 
 MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
 
@@ -92,6 +92,7 @@ class PageLines:
     height: float
     has_pictures: bool = False
     outline: frozenset[str] = field(default_factory=frozenset)  # titles that lead here, `plain`
+    left_out: Counter[str] = field(default_factory=Counter)  # letters, by the reason
 
     @property
     def characters(self) -> Counter[float]:
@@ -137,19 +138,23 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
     Raises:
         UnreadableError: reading from left to right and line by line gives garbage.
     """
-    drawing = page.drawing(MOST_EDGES)
     leftward = sum(bidirectional(sign) in ("R", "AL") for sign in page.text)
     if leftward > MOST_LEFTWARD * len(page.text):
         raise UnreadableError("its text runs from right to left")
-    ordered, height = list[Piece](), 0.0
+    ordered, height, is_read = list[Piece](), 0.0, np.zeros(len(page.text), bool)
     for number, (quarter, chosen) in enumerate(page.views()):
         if number and chosen.sum() <= MOST_TURNED * len(page.text):
             break
-        view = page.view(quarter, chosen, drawing)
+        is_read |= chosen
+        view = page.view(quarter, chosen)
         ordered += (piece.moved(height) for piece in _ordered(_pieces(view)))
         height += view.height
     return PageLines(
-        tuple(lines_of(ordered)), height, drawing.has_pictures, frozenset(map(plain, outline))
+        tuple(lines_of(ordered)),
+        height,
+        page.drawing.has_pictures,
+        frozenset(map(plain, outline)),
+        page.left_out(is_read),
     )
 
 

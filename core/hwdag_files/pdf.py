@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unicodedata import normalize
@@ -21,6 +21,7 @@ from hwdag_files.pdfium import PageReader
 
 MOST_MESSAGES = 5  # notes on single pages of one file
 LARGE_TITLE = 1.3  # type of a title on the first page, over that of the text
+MOST_LISTED = 20  # pages of a note
 END_BYTES = 2048  # of a file, among which it says that they are the last
 
 _PAGE_BREAK = "\n\n"
@@ -68,8 +69,9 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
         notes.append("the pages hold no text: scanned, needs OCR")
     elif pictures:
         notes.append(f"pictures without text on pages {_listed(pictures)}: scanned, needs OCR")
+    notes += _left_out(found.pages)
     if text.strip() and blank:
-        notes.append(f"nothing to read on page{'s' * (len(blank) > 1)} {_listed(blank)}")
+        notes.append(f"nothing to read on {_named(blank)}")
     return Content(text, title, tuple(notes), tuple(starts))
 
 
@@ -90,8 +92,20 @@ def _joined(pages: Sequence[str | None]) -> tuple[str, list[int]]:
     return "".join(parts), starts
 
 
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(str(number + 1) for number in numbers)
+def _left_out(pages: Mapping[int, layout.PageLines]) -> Iterator[str]:
+    for why in sorted({why for page in pages.values() for why in page.left_out}):
+        where = [number for number, page in pages.items() if page.left_out[why]]
+        letters = sum(pages[number].left_out[why] for number in where)
+        yield f"left out {letters} letters {why}, on {_named(where)}"
+
+
+def _named(pages: Sequence[int]) -> str:
+    return f"page{'s' * (len(pages) > 1)} {_listed(pages)}"
+
+
+def _listed(pages: Sequence[int]) -> str:
+    more = f" and {len(pages) - MOST_LISTED} more" if len(pages) > MOST_LISTED else ""
+    return ", ".join(str(number + 1) for number in pages[:MOST_LISTED]) + more
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
@@ -18,14 +18,8 @@ import numpy as np
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfDocument
 
-Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
-Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
-Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
-Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]  # x and y
-Boxes = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-"""Rows of left, top, right and bottom, from the upper left corner of the page that a person sees."""
-
-Matrix = tuple[float, float, float, float, float, float]
+from hwdag_files.drawings import Booleans, Boxes, Floats, Integers, drawing_of
+from hwdag_files.visibility import Ink, unseen
 
 DESCENT = 0.21
 """Share of a letter's height below its baseline, for all fonts alike, so that lines are level."""
@@ -33,11 +27,11 @@ DESCENT = 0.21
 ASKEW = 0.2
 """Slope of a line that counts as level; that of a scan may be a little askew."""
 
-LEVEL = 0.5  # points by which the ends of a level or upright line may differ
-MOST_NESTED = 8  # forms within forms
-MOST_SEGMENTS = 20_000  # lines of a page's drawings that are looked at
+MOST_COPIES = 1000  # texts of a page that are drawn again, to be looked at
+SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
 
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
+_SIMPLE_MODES = pdfium.FPDF_TEXTRENDERMODE_FILL, pdfium.FPDF_TEXTRENDERMODE_STROKE
 _HYPHENS = 2, 0xFFFE  # as PDFium writes a hyphen that ends a line
 
 
@@ -46,7 +40,9 @@ class Letters:
     """The letters of a page in the order of the file, seen so that they run from left to right."""
 
     text: str  # a character for each letter
-    boxes: Boxes  # as high as the type's size
+    boxes: (
+        Boxes  # left, top, right and bottom from the page's upper left corner, as high as the type
+    )
     size: Floats
     is_bold: Booleans
     style: Integers  # equal for letters of one font and size
@@ -77,14 +73,6 @@ class View:
     height: float
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """Lines between two points, as rows of x and y of both, and whether the page has pictures."""
-
-    rules: Boxes
-    has_pictures: bool
-
-
 class PageReader:
     """A page of a PDF, from its letters and drawings."""
 
@@ -102,7 +90,9 @@ class PageReader:
         self._textpage = self._page.get_textpage()
         self._frame = self._page.get_bbox()
         self._turns = self._page.get_rotation() // 90
+        self.drawing = drawing_of(self._page.raw)
         self._read_letters()
+        self.unseen = unseen(self._ink(), self.drawing, self._frame)
 
     def _read_letters(self) -> None:
         text = self._textpage.raw
@@ -115,21 +105,25 @@ class PageReader:
         boxes = np.zeros((count, 4), np.float32)  # left, top, right, bottom
         places = range(boxes.ctypes.data, boxes.ctypes.data + boxes.nbytes, 16)
         deque(map(_loose_box, repeat(address), letters, places), maxlen=0)
-        codes[np.isin(codes, _HYPHENS)] = ord("-")
-        codes[codes < ord(" ")] = ord(" ")
         origins = np.zeros((count, 2))
         places = range(origins.ctypes.data, origins.ctypes.data + origins.nbytes, 16)
         above = range(origins.ctypes.data + 8, origins.ctypes.data + origins.nbytes + 8, 16)
         deque(map(_origin, repeat(address), letters, places, above), maxlen=0)
         # why: blanks and line breaks that PDFium adds belong to no object
         real = np.flatnonzero((owners > 0) & (codes < 0x110000))
+        self._all_codes, self._real = codes, real
         self._codes, self._boxes = codes[real], boxes[real].astype(np.float64)
+        self._codes[np.isin(self._codes, _HYPHENS)] = ord("-")
+        self._codes[self._codes < ord(" ")] = ord(" ")
         self._origins = origins[real]
         found, first, self._owner = np.unique(owners[real], return_index=True, return_inverse=True)
         self._matrices = np.zeros((len(found), 6))
         self._sizes = np.zeros(len(found))
         self._bold = np.zeros(len(found), bool)
         self._fonts = np.zeros(len(found), np.uint64)
+        self._colours = np.zeros((len(found), 4))
+        self._modes = np.zeros(len(found), np.int64)
+        self._orders = np.zeros(len(found), np.int64)
         matrix, names = pdfium.FS_MATRIX(), dict[int, bool]()
         for at, (owner, letter) in enumerate(
             zip(found.tolist(), real[first].tolist(), strict=True)
@@ -141,8 +135,46 @@ class PageReader:
             if font not in names:
                 names[font] = bool(_BOLD.search(_font_name(font)))
             self._bold[at] = names[font]
+            self._modes[at] = mode = _mode(owner)
+            self._colours[at] = _colour(owner, mode)
+            self._orders[at] = self.drawing.letters.get(owner, 0)
+        self._look_at_copies(found)
         # why: a font may be large in a small space, or the other way round
         self._sizes *= np.hypot(self._matrices[:, 2], self._matrices[:, 3])
+
+    def _look_at_copies(self, owners: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> None:
+        """Take the looks of a text from the copy over it: PDFium gives the letters of the first one alone."""
+        others = sorted(
+            set(self.drawing.letters) - set(owners.tolist()), key=self.drawing.letters.__getitem__
+        )
+        if not others or not len(owners):
+            return
+        places = np.array([_place(owner) for owner in owners.tolist()])
+        for other in others[:MOST_COPIES]:
+            is_below = abs(places - _place(other)).max(axis=1) < SAME_PLACE
+            mode = _mode(other)
+            if mode != pdfium.FPDF_TEXTRENDERMODE_INVISIBLE:
+                self._modes[is_below] = mode
+                self._colours[is_below] = _colour(other, mode)
+                self._orders[is_below] = self.drawing.letters[other]
+
+    def _ink(self) -> Ink:
+        x0, top, x1, bottom = self._boxes.T
+        return Ink(
+            np.stack([(x0 + x1) / 2, (top + bottom) / 2], axis=1),
+            self._sizes[self._owner],
+            self._colours[self._owner, :3],
+            self._colours[self._owner, 3],
+            self._modes[self._owner] != pdfium.FPDF_TEXTRENDERMODE_INVISIBLE,
+            self._orders[self._owner],
+        )
+
+    def left_out(self, is_read: Booleans) -> Counter[str]:
+        """Count the letters that a person does not see, by the reason, and turned ones that are not read."""
+        inked = ~np.fromiter(map(str.isspace, self.text), bool, len(self.text))
+        found = Counter({why: int((inked & which).sum()) for why, which in self.unseen.items()})
+        found["that are turned"] = int((inked & ~is_read).sum()) - found.total()
+        return +found
 
     def views(self) -> Iterator[tuple[int, Booleans]]:
         """Yield the quarter turns in which letters stand upright, and which letters, most of them first."""
@@ -151,6 +183,8 @@ class PageReader:
         turns = np.where(abs(right) >= abs(up), np.where(right < 0, 2, 0), np.where(up < 0, 3, 1))
         turns[across >= ASKEW * along] = -1
         turn = turns[self._owner]
+        for letters in self.unseen.values():
+            turn[letters] = -1
         counts = [(int((turn == quarter).sum()), quarter) for quarter in range(4)]
         # why the second: a page without letters is seen as it is shown
         for _, quarter in sorted(counts, key=lambda pair: (-pair[0], pair[1] != self._turns)):
@@ -163,10 +197,14 @@ class PageReader:
 
     def in_order(self) -> str:
         """Return the text in the order of the file, with the blanks and line breaks of PDFium."""
-        text = re.sub("-?[\x02\ufffe]", "-\n", str(self._textpage.get_text_range()))
+        is_read = np.ones(len(self._all_codes), bool)
+        for letters in self.unseen.values():
+            is_read[self._real[letters]] = False
+        text = self._all_codes[is_read].tobytes().decode("utf-32-le", "surrogatepass")
+        text = re.sub("-?[\x02\ufffe]", "-\n", text)
         return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
-    def view(self, quarter: int, chosen: Booleans, drawing: Drawing) -> View:
+    def view(self, quarter: int, chosen: Booleans) -> View:
         """Turn the page by quarters, with some of its letters."""
         left, bottom, right, top = self._frame
         width, height = right - left, top - bottom
@@ -188,7 +226,7 @@ class PageReader:
         if quarter % 2:
             width, height = height, width
         return View(
-            letters.only(chosen), _turned(drawing.rules, quarter, self._frame), width, height
+            letters.only(chosen), _turned(self.drawing.rules, quarter, self._frame), width, height
         )
 
     def _sides(self, left: Floats, right: Floats) -> tuple[Floats, Floats]:
@@ -203,17 +241,6 @@ class PageReader:
         is_before = goes_on & (left[1:] > left[:-1])
         right[:-1] = np.where(is_before, np.minimum(right[:-1], left[1:]), right[:-1])
         return left, right
-
-    def drawing(self, most_rules: int) -> Drawing:
-        """Read the lines of the page's drawings; none if there are more than `most_rules`."""
-        rules, has_pictures = list[tuple[float, float, float, float]](), False
-        identity = 1.0, 0.0, 0.0, 1.0, 0.0, 0.0
-        for kind, thing, matrix in _objects(self._page.raw, identity):
-            has_pictures |= kind == pdfium.FPDF_PAGEOBJ_IMAGE
-            if kind == pdfium.FPDF_PAGEOBJ_PATH and len(rules) <= most_rules:
-                rules += _rules(thing, matrix)
-        kept = rules if len(rules) <= most_rules else []
-        return Drawing(np.array(kept, np.float64).reshape(-1, 4), has_pictures)
 
     def close(self) -> None:
         """Free what PDFium holds of the page."""
@@ -234,76 +261,33 @@ _origin = _plain(
 )
 _code = _plain(pdfium.FPDFText_GetUnicode, ctypes.c_uint, _pointer, ctypes.c_int)
 _owner = _plain(pdfium.FPDFText_GetTextObject, _pointer, _pointer, ctypes.c_int)
+_mode = _plain(pdfium.FPDFTextObj_GetTextRenderMode, ctypes.c_int, _pointer)
 _font = _plain(pdfium.FPDFTextObj_GetFont, _pointer, _pointer)
 _name_of = _plain(
     pdfium.FPDFFont_GetBaseFontName, ctypes.c_size_t, _pointer, ctypes.c_char_p, ctypes.c_size_t
 )
 
 
+def _colour(text: int, mode: int) -> tuple[float, float, float, float]:
+    """Return red, green, blue and opacity of a text, below 0 where they are not known."""
+    red, green, blue, opacity = (ctypes.c_uint() for _ in range(4))
+    is_stroked = mode == pdfium.FPDF_TEXTRENDERMODE_STROKE
+    get = pdfium.FPDFPageObj_GetStrokeColor if is_stroked else pdfium.FPDFPageObj_GetFillColor
+    thing = ctypes.cast(text, pdfium.FPDF_PAGEOBJECT)
+    if mode in _SIMPLE_MODES and get(thing, red, green, blue, opacity):
+        return red.value, green.value, blue.value, opacity.value
+    return -1, -1, -1, 255
+
+
+def _place(text: int) -> list[float]:
+    sides = [ctypes.c_float() for _ in range(4)]
+    pdfium.FPDFPageObj_GetBounds(ctypes.cast(text, pdfium.FPDF_PAGEOBJECT), *sides)
+    return [side.value for side in sides]
+
+
 def _font_name(font: int) -> str:
     buffer = ctypes.create_string_buffer(256)
     return buffer.value.decode("latin-1") if font and _name_of(font, buffer, 256) <= 256 else ""
-
-
-def _objects(page: Any, matrix: Matrix) -> Iterator[tuple[int, Any, Matrix]]:
-    """Yield the kind, the object and the space of all that a page draws, that of its forms included."""
-    for at in range(pdfium.FPDFPage_CountObjects(page)):
-        yield from _within(pdfium.FPDFPage_GetObject(page, at), matrix, 0)
-
-
-def _within(thing: Any, matrix: Matrix, depth: int) -> Iterator[tuple[int, Any, Matrix]]:
-    kind = pdfium.FPDFPageObj_GetType(thing)
-    if kind == pdfium.FPDF_PAGEOBJ_TEXT:
-        return
-    own = pdfium.FS_MATRIX()
-    pdfium.FPDFPageObj_GetMatrix(thing, own)
-    matrix = _after((own.a, own.b, own.c, own.d, own.e, own.f), matrix)
-    if kind != pdfium.FPDF_PAGEOBJ_FORM:
-        yield kind, thing, matrix
-    elif depth < MOST_NESTED:
-        for at in range(pdfium.FPDFFormObj_CountObjects(thing)):
-            yield from _within(pdfium.FPDFFormObj_GetObject(thing, at), matrix, depth + 1)
-
-
-def _after(first: Matrix, then: Matrix) -> Matrix:
-    a, b, c, d, e, f = first
-    p, q, r, s, x, y = then
-    return (
-        a * p + b * r,
-        a * q + b * s,
-        c * p + d * r,
-        c * q + d * s,
-        e * p + f * r + x,
-        e * q + f * s + y,
-    )
-
-
-def _rules(path: Any, matrix: Matrix) -> Iterator[tuple[float, float, float, float]]:
-    """Yield the level and upright lines of a path, each from a point to a point."""
-    fills, strokes = ctypes.c_int(), ctypes.c_int()
-    pdfium.FPDFPath_GetDrawMode(path, fills, strokes)
-    if not fills.value and not strokes.value:
-        return
-    a, b, c, d, e, f = matrix
-    x, y, start, at = ctypes.c_float(), ctypes.c_float(), (0.0, 0.0), (0.0, 0.0)
-    for number in range(min(MOST_SEGMENTS, pdfium.FPDFPath_CountSegments(path))):
-        segment = pdfium.FPDFPath_GetPathSegment(path, number)
-        pdfium.FPDFPathSegment_GetPoint(segment, x, y)
-        point = a * x.value + c * y.value + e, b * x.value + d * y.value + f
-        kind = pdfium.FPDFPathSegment_GetType(segment)
-        if kind == pdfium.FPDF_SEGMENT_MOVETO:
-            start = point
-        elif kind == pdfium.FPDF_SEGMENT_LINETO and _is_level(at, point):
-            yield *at, *point
-        at = point
-        if pdfium.FPDFPathSegment_GetClose(segment):
-            if _is_level(at, start):
-                yield *at, *start
-            at = start
-
-
-def _is_level(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return min(abs(one[0] - other[0]), abs(one[1] - other[1])) < LEVEL
 
 
 def _turned(boxes: Boxes, quarter: int, frame: tuple[float, float, float, float]) -> Boxes:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from hwdag_files.pdfium import Boxes
+from hwdag_files.drawings import Boxes
 
 NEAR = 3.0  # points within which lines are one, go on or cross
 SHORTEST = 3.0  # points

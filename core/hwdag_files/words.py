@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hwdag_files.pdfium import Booleans, Floats, Integers, Letters
+from hwdag_files.drawings import Booleans, Floats, Integers
+from hwdag_files.pdfium import Letters
 
 WORD_GAP = 0.13
 """Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""

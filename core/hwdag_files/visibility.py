@@ -1,0 +1,98 @@
+"""The letters of a PDF's page that nobody sees: of no ink, covered, in the colour of the page, outside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from hwdag_files.drawings import (
+    PICTURE,
+    UNKNOWN,
+    Booleans,
+    Colours,
+    Drawing,
+    Floats,
+    Integers,
+    Points,
+)
+
+FAINT = 12.0
+"""Opacity, or difference from the colour below them, of 255, at which letters are not seen."""
+
+TINY = 1.5  # points, type that nobody reads, on a page whose usual type is three times as large
+HALF = 0.5  # of a letter's size, the distance of two that are at one place
+
+SECOND_LAYER = 0.3
+"""Share of a scan's letters at the place of visible ones, from which all of them are a second layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """How each letter of a page is drawn."""
+
+    middles: Points
+    size: Floats
+    colour: Colours  # below 0 where it is not known
+    opacity: Floats  # up to 255
+    has_ink: Booleans
+    order: Integers  # among all that is drawn
+
+
+def unseen(
+    ink: Ink, drawing: Drawing, frame: tuple[float, float, float, float]
+) -> dict[str, Booleans]:
+    """Return the letters that a person does not see, by the reason.
+
+    Letters that a program for OCR put over a scan, or under it, are seen in its picture.
+    """
+    left, bottom, right, top = frame
+    x, y = ink.middles.T
+    outside = (x < left) | (x > right) | (y < bottom) | (y > top)
+    background, covered, on_picture, below_picture = _surroundings(ink, drawing)
+    is_known = (ink.colour[:, 0] >= 0) & (background[:, 0] >= 0)
+    is_faint = (abs(ink.colour - background).max(axis=1) < FAINT) & is_known
+    is_faint |= ink.opacity < FAINT
+    typical = float(np.median(ink.size)) if len(x) else 0.0
+    tiny = (ink.size < TINY) & (typical > 3 * TINY)
+    covered, tiny = covered & ~outside, tiny & ~outside & ~covered
+    is_layer = (~ink.has_ink | below_picture) & ~(outside | covered | tiny)
+    faint = is_faint & ~(outside | covered | tiny | is_layer)
+    is_seen = ~(outside | covered | tiny | is_layer | faint)
+    return {
+        "outside the page": outside,
+        "covered": covered,
+        "too small to read": tiny,
+        "in the colour of the page": faint,
+        "without ink": is_layer & _is_second(ink, is_layer & on_picture, is_layer, is_seen),
+    }
+
+
+def _surroundings(ink: Ink, drawing: Drawing) -> tuple[Colours, Booleans, Booleans, Booleans]:
+    """Return the colour below each letter, and whether it is covered, on a picture, or below a picture."""
+    background = np.full((len(ink.size), 3), 255.0)
+    covered, on_picture, below_picture = np.zeros((3, len(ink.size)), bool)
+    x, y = ink.middles.T
+    for box, colour, order in zip(drawing.surfaces, drawing.colours, drawing.orders, strict=True):
+        within = (x > box[0]) & (y > box[1]) & (x < box[2]) & (y < box[3])
+        is_before = within & (ink.order < order)
+        if colour[0] == PICTURE[0]:
+            on_picture |= within
+            below_picture |= is_before
+        elif colour[0] != UNKNOWN[0]:
+            covered |= is_before
+        background[within & ~is_before] = colour
+    return background, covered, on_picture, below_picture
+
+
+def _is_second(ink: Ink, is_scanned: Booleans, is_layer: Booleans, is_seen: Booleans) -> Booleans:
+    """Return which letters of a layer without ink repeat or add to those that are seen."""
+    if not is_seen.any():
+        return np.zeros(len(is_seen), bool)
+    found = is_layer & ~is_scanned
+    if is_scanned.any():
+        distance, _ = KDTree(ink.middles[is_seen]).query(ink.middles[is_scanned])
+        is_over = distance < HALF * ink.size[is_scanned]
+        found[is_scanned] = is_over | (is_over.mean() > SECOND_LAYER)
+    return found
