@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE
 from hwdag_files.cells import Cell, cell_lines
-from hwdag_files.content import COUNTED, Content, UnreadableError, as_notes, decoded
+from hwdag_files.content import Content, UnreadableError, as_notes
+from hwdag_files.encodings import COUNTED, decoded
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
 from hwdag_files.numbering import shown
 

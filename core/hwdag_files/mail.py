@@ -15,7 +15,8 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from typing import Any
 
-from hwdag_files.content import Content, UnreadableError, decoded
+from hwdag_files.content import Content, UnreadableError
+from hwdag_files.encodings import decoded
 from hwdag_files.html import html_content
 
 SHOWN = ("Subject", "From", "To", "Cc", "Date")

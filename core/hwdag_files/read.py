@@ -13,6 +13,7 @@ from hwdag.errors import InputError
 from hwdag.types import Document
 from hwdag_files.content import Content, UnreadableError
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
+from hwdag_files.encodings import UNREADABLE
 from hwdag_files.kinds import ARCHIVE, kind_of
 from hwdag_files.readers import PACKED_SUFFIXES, TEXT_READERS
 from hwdag_files.texts import PLAIN_READERS, as_markdown, text_content
@@ -26,6 +27,9 @@ RESERVED = frozenset({"path", "notes", "page_starts", "times"})
 
 MAX_BYTES = 1 << 28
 MAX_SECONDS = 300.0
+
+MOST_UNREADABLE = 0.2
+"""Share of characters that cannot be read; a file with more is skipped."""
 
 LONGEST_PAGE = 1 << 20
 """Bytes of a page, or another text with a structure, that is parsed within this process, without a limit of time."""
@@ -131,6 +135,11 @@ def _document(
 
 def _parsed(data: bytes, name: str, max_seconds: float) -> Document:
     content = _content(data, Path(name).suffix.lower(), max_seconds)
+    odd = len(content.text) - len(UNREADABLE.sub("", content.text))
+    if odd > MOST_UNREADABLE * len(content.text):
+        raise UnreadableError(
+            f"{odd:,} of its {len(content.text):,} characters cannot be read; convert it to UTF-8"
+        )
     own: dict[str, Any] = {"path": name, "notes": list(content.notes)}
     if content.page_starts:
         own["page_starts"] = list(content.page_starts)

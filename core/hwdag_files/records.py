@@ -11,7 +11,8 @@ from typing import Any
 
 from hwdag.text.sentences import LONGEST_ROW
 from hwdag.text.tables import ROW, table_lines
-from hwdag_files.content import Content, as_notes, decoded
+from hwdag_files.content import Content, as_notes
+from hwdag_files.encodings import decoded
 
 Pair = tuple[str, str]  # a path such as "customer.name", and its value
 

@@ -17,7 +17,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from hwdag.text.words import UNSPACED
-from hwdag_files.content import Content, as_notes, decoded
+from hwdag_files.content import Content, as_notes
+from hwdag_files.encodings import decoded
 
 PAUSE = 4.0  # seconds without a cue that end a paragraph
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separated_lines
-from hwdag_files.content import Content, as_notes, plain_content
+from hwdag_files.content import Content, as_notes
+from hwdag_files.encodings import plain_content
 from hwdag_files.front_matter import with_front_matter
 from hwdag_files.open_tables import with_aligned_rows
 
