@@ -14,6 +14,7 @@ from hwdag_files.html import html_content
 from hwdag_files.mail import mail_content, mailbox_content
 from hwdag_files.notebook import notebook_content
 from hwdag_files.records import records_content
+from hwdag_files.rtf import rtf_content
 from hwdag_files.sheets import workbook_content
 from hwdag_files.slides import slides_content
 from hwdag_files.subtitles import subtitles_content
@@ -33,6 +34,7 @@ TEXT_READERS: Mapping[str, Callable[[bytes], Content]] = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), records_content),
     ".eml": mail_content,
     ".mbox": mailbox_content,
+    ".rtf": rtf_content,
     **dict.fromkeys((".srt", ".vtt"), subtitles_content),
 }
 """Readers of texts with a structure, which are quick enough for the calling process if a file is small."""

@@ -1,0 +1,333 @@
+"""RTF to text, as a person sees it: hidden, deleted and struck-out text, notes, tables, headings, code pages.
+
+bytes -> control words, groups and text -> pieces of paragraphs -> blocks as in Markdown
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from hwdag.text.characters import without_surrogates
+from hwdag.text.tables import NAMED_ONCE, table_lines
+from hwdag_files.blocks import item, joined, without_blanks
+from hwdag_files.content import Content, UnreadableError, as_notes
+from hwdag_files.encodings import COUNTED
+from hwdag_files.marks import lowered, raised, struck, with_marks
+
+DEEPEST = 1000  # open groups; what is nested deeper is no document
+
+_TOKEN = re.compile(
+    r"(\\\*\s*)?\\([A-Za-z]{1,32})(-?\d{1,10})? ?"  # a control word, with a star if old readers skip it
+    r"|\\'([0-9A-Fa-f]{2})|\\([^A-Za-z])|([{}])|([^\\{}\r\n\0]+)|[\r\n\0]+|\\",
+    re.S,
+)
+_SIGNS = {
+    "par": "\n\n", "sect": "\n\n", "page": "\n\n", "line": "\n", "lbr": "\n", "tab": "\t",
+    "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“",
+    "rdblquote": "”", "emspace": " ", "enspace": " ", "qmspace": " ", "zwnj": "\u200c", "zwj": "\u200d",
+    "~": "\xa0", "_": "\u2011", "\n": "\n\n", "\r": "\n\n", "{": "{", "}": "}", "\\": "\\",
+    "nestcell": "\t", "nestrow": "\n", "cell": "\x1d", "row": "\x1e",
+}  # fmt: skip
+"""The text of control words and symbols; group and record separators end a cell and a row."""
+
+_SKIPPED = (
+    "annotation colortbl filetbl fldinst ftncn ftnsep ftnsepc aftncn aftnsep aftnsepc listtable"
+    " nonesttables objdata pict revtbl rxe shprslt sn sp sv tc template txe xe"
+)
+"""Groups that are no text, or that another group repeats."""
+
+_NO_TEXT = re.compile(f"{_SKIPPED.replace(' ', '|')}|(?:header|footer)[lrf]?")
+_GROUPS = {
+    **dict.fromkeys(("fonttbl", "stylesheet", "info", "footnote", "upr"), ""),
+    **{"listtext": "number", "pntext": "number"},
+}
+_STARRED = frozenset({"shpinst", "ud"})
+"""Groups of later versions of RTF that hold text."""
+
+_CODE_PAGES = {
+    77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "big5", 161: "cp1253",
+    162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251",
+    222: "cp874", 238: "cp1250", 255: "cp437",
+}  # fmt: skip
+"""Code pages by the character set of a font."""
+
+_SYMBOLS = 2  # the character set of fonts whose letters are signs
+_HEADING = re.compile(r"heading ([1-9])", re.I)
+
+_NOTES = {
+    "hidden": "{} hidden passage{s} left out",
+    "deleted": "{} passage{s} left out that tracked changes delete or move away",
+    "comment": "{} comment{s} left out",
+    "picture": "{} picture{s} not read",
+    "page": "headers and footers left out",
+    "letter": "{} letter{s} of symbol fonts not read",
+    "lost": "{} undecodable byte{s} replaced",
+    "open": "the file ends too early",
+    NAMED_ONCE: NAMED_ONCE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The look of text, and the group that it is in."""
+
+    group: str = ""  # "" or a key of `_GROUPS`, "skip", "title", "number"
+    is_new: bool = False  # nothing of the group was read yet
+    is_hidden: bool = False
+    is_deleted: bool = False
+    is_struck: bool = False
+    place: str = ""  # "sup" or "sub"
+    font: int = -1
+    fallback: int = 1  # characters after one of Unicode, for old readers
+    style: int = 0
+    level: int = 0  # of a heading
+    depth: int = 0  # lists around the list of an item
+    in_table: bool = False
+
+
+@dataclass(slots=True)
+class _Flow:
+    """The text of the document, or of a note: its blocks, and the table and paragraph that are open."""
+
+    blocks: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    cells: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    number: str = ""  # of an item of a list
+    look: _State = _State()  # of the last text
+
+    def text(self) -> str:
+        """Return the open paragraph, and begin a new one."""
+        text = without_blanks("".join(self.pieces))
+        self.pieces.clear()
+        return text
+
+
+def rtf_content(data: bytes) -> Content:
+    """Read an RTF document; headings and list items are marked as in Markdown."""
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise UnreadableError("it does not begin with {\\rtf, so it is no RTF document")
+    return _Reader(data.decode("latin-1")).content()
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.noted = Counter[str]()
+        self.state = _State()
+        self.stack = list[_State]()
+        self.code_page = "cp1252"
+        self.font = -1  # that the table of fonts describes
+        self.fonts = dict[int, int]()  # their character sets
+        self.levels = dict[int, int]()  # of headings, by style
+        self.bytes = bytearray()
+        self.ignored = 0  # characters for old readers that are still to come
+        self.title = ""
+        self.flows = [_Flow()]
+        self.notes = list[_Flow]()
+
+    def content(self) -> Content:
+        """Return the whole document."""
+        at = 0
+        while match := _TOKEN.match(self.source, at):
+            at = match.end()
+            star, word, number, code, sign, brace, text = match.groups()
+            if word == "bin":
+                at += max(0, int(number or 0))
+            elif word:
+                self._word(word, None if number is None else int(number), is_starred=bool(star))
+            elif code or text:
+                self._bytes(bytes.fromhex(code) if code else text.encode("latin-1"))
+            elif brace:
+                self._brace(brace)
+            elif sign:
+                self._sign(sign)
+        self._flush()
+        self.noted["open"] = int(bool(self.stack))
+        blocks = self._ended(self.flows[0])
+        for number, note in enumerate(self.notes, 1):
+            blocks.append(f"- [{number}] {' '.join(' '.join(self._ended(note)).split())}")
+        text, odd = without_surrogates(_paired(joined(blocks)))
+        self.noted["lost"] += odd
+        title = " ".join(_paired(self.title).split())
+        return Content(with_marks(text), title, as_notes(self.noted, _NOTES))
+
+    def _brace(self, brace: str) -> None:
+        self._flush()
+        self.ignored = 0
+        if brace == "{":
+            if len(self.stack) == DEEPEST:
+                raise UnreadableError(f"its groups are nested more than {DEEPEST} deep")
+            self.stack.append(self.state)
+            self.state = replace(self.state, is_new=True)
+        elif self.stack:
+            inner, self.state = self.state, self.stack.pop()
+            if inner.group == "footnote" != self.state.group:
+                self.flows.pop()
+
+    def _word(self, word: str, number: int | None, *, is_starred: bool) -> None:
+        if self.ignored and word not in ("u", "uc"):
+            self.ignored -= 1
+            return
+        self._flush()
+        if self.state.is_new:
+            self._begin(word, is_starred=is_starred)
+        if word == "u":
+            self._text(chr((number or 0) & 0xFFFF))
+            self.ignored = self.state.fallback
+        elif word in _SIGNS:
+            self._text(_SIGNS[word])
+        elif word in _LOOKS:
+            self.state = _LOOKS[word](self.state, 1 if number is None else number)
+        else:
+            self._set(word, number or 0)
+
+    def _begin(self, word: str, *, is_starred: bool) -> None:
+        """Find out which group begins with a word."""
+        before = self.state.group
+        group = before
+        if before == "info":
+            group = "title" if word == "title" else "skip"
+        elif before == "upr" and word == "ud":  # the text before it is the one for old readers
+            group = ""
+        elif word in _GROUPS and before != "skip":
+            group = _GROUPS[word] or word
+        elif _NO_TEXT.fullmatch(word) or (is_starred and word not in _STARRED):
+            group = "skip"
+        if group == "skip" != before:
+            self.noted["page"] |= word.startswith(("header", "footer"))
+            self.noted["picture"] += word == "pict"
+            self.noted["comment"] += word == "annotation"
+        if group == "footnote" != before:
+            self._text(f"[{len(self.notes) + 1}]")
+            self.notes.append(_Flow())
+            self.flows.append(self.notes[-1])
+        self.state = replace(self.state, group=group, is_new=False)
+
+    def _set(self, word: str, number: int) -> None:
+        """Take a setting of the document or of a font."""
+        if word == "f":
+            self.state = replace(self.state, font=number)
+            self.font = number
+        elif word == "fcharset":
+            self.fonts[self.font] = number
+        elif word == "ansicpg":
+            with suppress(LookupError):
+                self.code_page = codecs.lookup(f"cp{number}").name
+        elif word in ("mac", "pc", "pca"):
+            self.code_page = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}[word]
+
+    def _sign(self, sign: str) -> None:
+        if self.ignored:
+            self.ignored -= 1
+        elif sign in _SIGNS:
+            self._flush()
+            self._text(_SIGNS[sign])
+
+    def _bytes(self, data: bytes) -> None:
+        if self.ignored:
+            dropped = min(self.ignored, len(data))
+            self.ignored -= dropped
+            data = data[dropped:]
+        self.bytes += data
+
+    def _flush(self) -> None:
+        """Decode the bytes that were read, by the font that they are in."""
+        if not self.bytes:
+            return
+        charset = self.fonts.get(self.state.font, 0)
+        text = self.bytes.decode(_CODE_PAGES.get(charset, self.code_page), COUNTED)
+        self.bytes.clear()
+        self.state = replace(self.state, is_new=False)
+        if charset == _SYMBOLS and self.state.group == "":
+            self.noted["letter"] += len(text.split())
+        elif charset == _SYMBOLS and self.state.group == "number":
+            text = "•"
+        self._text(text)
+
+    def _text(self, text: str) -> None:
+        """Take text of the group that is open."""
+        state, flow = self.state, self.flows[-1]
+        if state.group == "title":
+            self.title += text
+        elif state.group == "stylesheet":
+            found = _HEADING.match(text)
+            if level := state.level or int(found[1] if found else 0):
+                self.levels[state.style] = level
+        elif state.group == "number":
+            flow.number += text
+        elif state.group in ("", "footnote"):
+            if text in ("\n\n", "\x1d", "\x1e"):
+                self._end(flow, text)
+            elif state.is_deleted or state.is_hidden:
+                kind = "deleted" if state.is_deleted else "hidden"
+                self.noted[kind] += bool(text.strip())
+            else:
+                flow.look = state if text.strip() else flow.look
+                place = {"sup": raised, "sub": lowered}.get(state.place, str)
+                flow.pieces.append(struck(place(text)) if state.is_struck else place(text))
+
+    def _end(self, flow: _Flow, sign: str) -> None:
+        """End a paragraph, a cell or a row of a table."""
+        if sign == "\x1d":
+            flow.cells.append(flow.text())
+        elif sign == "\x1e":
+            flow.rows.append(flow.cells)
+            flow.cells = []
+        elif flow.look.in_table and "".join(flow.pieces).strip():
+            flow.pieces.append("\n")
+        elif text := flow.text():
+            self._end_table(flow)
+            level = min(6, flow.look.level or self.levels.get(flow.look.style, 0))
+            number, flow.number = flow.number.strip(), ""
+            is_bullet = not any(map(str.isalnum, number))
+            if level:
+                text = f"{'#' * level} {'' if is_bullet else number} {text}"
+                text = " ".join(text.split())
+            elif number:
+                text = item(text, "" if is_bullet else number, flow.look.depth)
+            flow.blocks.append(text)
+
+    def _end_table(self, flow: _Flow) -> None:
+        if flow.rows:
+            flow.blocks.append("\n".join(table_lines(flow.rows, noted=self.noted)))
+            flow.rows = []
+
+    def _ended(self, flow: _Flow) -> list[str]:
+        """Return the blocks of a text, with what is still open."""
+        if flow.cells:
+            flow.rows.append(flow.cells)
+        flow.look = replace(flow.look, in_table=False)
+        self._end(flow, "\n\n")
+        self._end_table(flow)
+        return flow.blocks
+
+
+_LOOKS: Mapping[str, Callable[[_State, int], _State]] = {
+    **dict.fromkeys(("v", "webhidden"), lambda state, n: replace(state, is_hidden=n > 0)),
+    "deleted": lambda state, n: replace(state, is_deleted=n > 0),
+    **dict.fromkeys(("strike", "striked"), lambda state, n: replace(state, is_struck=n > 0)),
+    **dict.fromkeys(("super", "up"), lambda state, n: replace(state, place="sup" if n else "")),
+    **dict.fromkeys(("sub", "dn"), lambda state, n: replace(state, place="sub" if n else "")),
+    "nosupersub": lambda state, n: replace(state, place=""),
+    "plain": lambda state, n: replace(
+        state, is_hidden=False, is_deleted=False, is_struck=False, place="", font=-1
+    ),
+    "uc": lambda state, n: replace(state, fallback=max(0, min(n, 8))),
+    "s": lambda state, n: replace(state, style=n),
+    "outlinelevel": lambda state, n: replace(state, level=n + 1 if 0 <= n < 9 else 0),
+    "ilvl": lambda state, n: replace(state, depth=max(0, min(n, 9))),
+    "intbl": lambda state, n: replace(state, in_table=n > 0),
+    "pard": lambda state, n: replace(state, style=0, level=0, depth=0, in_table=False),
+}
+"""What the words for the look of characters and paragraphs change."""
+
+
+def _paired(text: str) -> str:
+    """Join halves of surrogate pairs; lone ones stay."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
