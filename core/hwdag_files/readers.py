@@ -12,6 +12,7 @@ from hwdag_files.content import Content
 from hwdag_files.epub import epub_content
 from hwdag_files.html import html_content
 from hwdag_files.mail import mail_content, mailbox_content
+from hwdag_files.markup import xml_content
 from hwdag_files.notebook import notebook_content
 from hwdag_files.records import records_content
 from hwdag_files.rtf import rtf_content
@@ -36,6 +37,7 @@ TEXT_READERS: Mapping[str, Callable[[bytes], Content]] = {
     ".mbox": mailbox_content,
     ".rtf": rtf_content,
     **dict.fromkeys((".srt", ".vtt"), subtitles_content),
+    ".xml": xml_content,
 }
 """Readers of texts with a structure, which are quick enough for the calling process if a file is small."""
 

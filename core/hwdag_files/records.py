@@ -21,7 +21,7 @@ LONGEST_NUMBERS = 32  # of a list; longer ones are no text, such as embeddings
 _TITLES = ("title", "name", "subject", "headline", "question", "id")
 _DATA = re.compile(r"(?:data:[\w/+.-]+;base64,)?[A-Za-z0-9+/_=-]{256,}")
 _HEADING = re.compile(r"^(?=#{1,4}\s)", re.M)
-_NOTES = {
+NOTES = {
     "broken": "{} line{s} of JSON that cannot be read kept as text",
     "numbers": "{} list{s} of more than 32 numbers left out",
     "data": "{} value{s} of encoded data left out",
@@ -50,11 +50,9 @@ def records_content(data: bytes) -> Content:
             return Content(text, "", (*notes, f"not valid JSON ({error}): read as text"))
     value = values[0] if len(values) == 1 else values
     title = value.get("title") if isinstance(value, dict) else None
-    lines = list(_blocks(value, "", noted))
-    found = "\n".join(lines)
-    return Content(
-        found, title if isinstance(title, str) else "", (*notes, *as_notes(noted, _NOTES))
-    )
+    lines = record_lines(value, noted)
+    title = title if isinstance(title, str) else ""
+    return Content("\n".join(lines), title, (*notes, *as_notes(noted, NOTES)))
 
 
 def _load(text: str) -> Any:
@@ -105,8 +103,11 @@ def _one_after_another(text: str) -> list[Any]:
     return values
 
 
-def _blocks(value: Any, path: str, noted: Counter[str]) -> Iterator[str]:
-    """Yield the lines of a value that is no record itself: its records, below the path of their list."""
+def record_lines(value: Any, noted: Counter[str], path: str = "") -> Iterator[str]:
+    """Yield the lines of a value of JSON: its records, below the path of their list.
+
+    `noted` counts values that are left out, by the keys of `NOTES`.
+    """
     if isinstance(value, dict) and (records := _rows_of_columns(value)):
         value = records
     if isinstance(value, list):
@@ -121,7 +122,7 @@ def _blocks(value: Any, path: str, noted: Counter[str]) -> Iterator[str]:
         simple = {key: one for key, one in value.items() if key not in inner}
         yield from _list([_within(path, simple)], noted)
         for key in inner:
-            yield from _blocks(value[key], f"{path}.{key}" if path else key, noted)
+            yield from record_lines(value[key], noted, f"{path}.{key}" if path else key)
     else:
         yield from _list([value], noted)
 
