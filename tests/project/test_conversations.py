@@ -23,7 +23,7 @@ from hwdag.errors import AnswererFailed, InputError
 from hwdag.lm.openai_compatible import OpenAIWriter
 from hwdag.search.follow_ups import NEAR, checked_history
 from hwdag_app.main import main
-from hwdag_app.mcp import tools
+from hwdag_app.mcp.tools import Tools
 from hwdag_app.serve.application import application
 from hwdag_lab.scripted import ScriptedLM
 
@@ -92,13 +92,15 @@ def by_completions(index: HWDAGIndex) -> Ask:
 
 
 def by_agent(index: HWDAGIndex) -> Ask:
-    answer = tools(index, SearchConfig(), Scope())["answer"]
+    answer = Tools(index, SearchConfig(), Scope()).answer
     return lambda p: str(answer(p.then, history=[[p.first, p.answer]])["citations"][0]["text"])
 
 
 def by_agent_search(index: HWDAGIndex) -> Ask:
-    search = tools(index, SearchConfig(), Scope())["search"]
-    return lambda p: str(search(p.then, k=1, history=[[p.first, p.answer]])[0]["text"])
+    search = Tools(index, SearchConfig(), Scope()).search
+    return lambda p: str(
+        search(p.then, limit=1, history=[[p.first, p.answer]])["results"][0]["text"]
+    )
 
 
 def by_langchain(index: HWDAGIndex) -> Ask:

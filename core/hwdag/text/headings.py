@@ -76,6 +76,19 @@ PLAIN = 7
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with those above it, as in "Museum > Prices", and its text.
+
+    `level` counts from 1, the sections that this one is in and itself. The span begins with the heading
+    and ends before the next one that is not below it.
+    """
+
+    heading: str
+    level: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class _Heading:
     start: int  # of its label, if it has one
     end: int  # of its line, or of the line that underlines it
@@ -107,6 +120,17 @@ class Outline:
             return path
         names = self._tables[at].names.replace(ABOVE, ">")  # why: a part of a path has no such sign
         return _within([*filter(None, path.split(ABOVE)), _bounded(names)])
+
+    def sections(self) -> list[Section]:
+        """Return the sections of the text, in order; a section contains those below it."""
+        levels, ends, open_ones = list[int](), [len(self._text)] * len(self._starts), list[int]()
+        for i, heading in enumerate(self._headings):
+            while open_ones and self._headings[open_ones[-1]].rank >= heading.rank:
+                ends[open_ones.pop()] = heading.start
+            open_ones.append(i)
+            levels.append(len(open_ones))
+        spans = map(Span, self._starts, ends)
+        return list(map(Section, self._paths, levels, spans))
 
     def is_heading(self, span: Span) -> bool:
         """Say whether a span is nothing but a heading."""

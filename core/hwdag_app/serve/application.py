@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -30,6 +30,7 @@ from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporting
 from hwdag.types import Answer, Document, Retrieval, Span, Step, shown_documents
 from hwdag.version import __version__
+from hwdag_app.serve.agents import agents_of
 from hwdag_app.serve.asking import Questions, events_of
 from hwdag_app.serve.completions import Completions
 from hwdag_app.serve.config import ServerConfig
@@ -76,10 +77,12 @@ def application(
     systems = Systems(index, config, others)
     questions = Questions(systems, server.max_questions)
     pages, completions = _Pages(questions, server), Completions(questions)
+    agents = agents_of(index, config, questions.slots)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        yield
+        async with nullcontext() if agents is None else agents.running():
+            yield
         questions.close()
 
     get, post = ["GET"], ["POST"]
@@ -97,6 +100,7 @@ def application(
             Route("/api/documents/{name:path}", pages.delete, methods=["DELETE"]),
             Route("/v1/models", completions.models, methods=get),
             Route("/v1/chat/completions", completions.create, methods=post),
+            *([] if agents is None else [Route("/mcp", agents)]),
         ],
         middleware=[Middleware(Guard, token=server.token)],
         exception_handlers={

@@ -53,8 +53,10 @@ def add(commands: Commands) -> None:
     about = "serve a page to ask an index in a browser, and an API like OpenAI's"
     serve = add_command(commands, "serve", "hwdag_app.serve.serving:serve", about, SERVE)
     add_config(serve, ServerConfig(), only=("read_only", "max_upload_bytes", "max_questions"))
-    about = "serve an index to agents: search, answer, sources, list (Model Context Protocol)"
-    mcp = add_command(commands, "mcp", "hwdag_app.mcp:mcp", about, FILE | SCOPE)
+    about = (
+        "serve an index to agents: search, fetch, answer, outline, list (Model Context Protocol)"
+    )
+    mcp = add_command(commands, "mcp", "hwdag_app.mcp.commands:mcp", about, FILE | SCOPE)
     for command in (serve, mcp):
         add_options(command, ANSWERER | MODELS | CARD | HEAD_LIST)
         add_settings(command, "the walk", SearchConfig())
