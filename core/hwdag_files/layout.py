@@ -21,6 +21,7 @@ import numpy as np
 from hwdag.text.tables import names_columns, table_lines
 from hwdag_files.content import UnreadableError
 from hwdag_files.drawings import Integers, Points
+from hwdag_files.initials import with_initials
 from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
 from hwdag_files.pdfium import PageReader, View
 from hwdag_files.pieces import (
@@ -170,7 +171,7 @@ def _pieces(view: View) -> list[Piece]:
             cells[found >= 0] = found[found >= 0] + sum(map(len, tables))
             tables.append(table)
     words = defaultdict[int, list[Word]](list)
-    for word in words_of(view.letters, cells):
+    for word in with_initials(words_of(view.letters, cells)):
         words[word.cell].append(word)
     pieces, first = list(pieces_of(words[-1])), 0
     for table in tables:

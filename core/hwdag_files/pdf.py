@@ -25,8 +25,10 @@ MOST_LISTED = 20  # pages of a note
 END_BYTES = 2048  # of a file, among which it says that they are the last
 
 _PAGE_BREAK = "\n\n"
+PRINTED = 0.7  # share of the words of a title in the metadata that the first page has, too
 _NO_TITLE = re.compile(
-    r"\(?anonymous\)?|untitled|unbenannt|document\d*|microsoft \w+ - .*|.*\.(?:docx?|indd|dvi|tex|pdf|pptx?|rtf|odt|qxd)",
+    r"\(?anonymous\)?|(?:untitled|unbenannt|document|slide|folie|layout)[-_ ]?\d*|microsoft \w+ - .*|"
+    r".*\.(?:docx?|dotx?|indd|indb|dvi|tex|pdf|pptx?|rtf|odt|qxd|xlsx?|txt|html?|exe|eps|ps|ai)",
     re.I,
 )
 _WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])")
@@ -48,7 +50,7 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     pdf = _opened(data)
     found = _read(pdf, layout_seconds)
     pages, title = _texts(found)
-    title = _metadata_title(pdf) or title
+    title = _title(pdf.get_metadata_value("Title"), pages[0] or "", title)
     pdf.close()
     if len(found.lost) == len(pages):
         raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
@@ -269,7 +271,18 @@ def _opened(data: bytes) -> PdfDocument:
     return pdf
 
 
-def _metadata_title(pdf: PdfDocument) -> str:
-    title = " ".join(pdf.get_metadata_value("Title").split())
-    is_title = any(map(str.isalpha, title)) and not _NO_TITLE.fullmatch(title)
-    return without_surrogates(title)[0] if is_title else ""
+def _title(named: str, page: str, heading: str) -> str:
+    """Return the title that the metadata has, unless only the first page's large heading can be one.
+
+    Programs write the name of a file, of themselves or of last year's report into the metadata.
+    """
+    named = " ".join(named.split())
+    words, printed = _title_words(named), set(_title_words(page))
+    if not any(map(str.isalpha, named)) or _NO_TITLE.fullmatch(named):
+        return heading
+    is_printed = sum(word in printed for word in words) >= PRINTED * len(words)
+    return without_surrogates(named)[0] if is_printed or not heading else heading
+
+
+def _title_words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.lower())

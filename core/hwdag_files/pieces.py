@@ -13,12 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
 
-from hwdag_files.words import WORD_GAP, Word
+from hwdag_files.words import WIDE_GAP, WORD_GAP, Word
 
 Column = tuple[float, float]  # from where to where it goes
-
-WIDE_GAP = 1.3
-"""Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
 
 NARROW_GAP = 0.5
 """Blank space that may part cells, where those of other rows are further apart."""

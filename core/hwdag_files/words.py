@@ -7,6 +7,7 @@ All of it is computed on arrays; a page may have ten thousand letters.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,20 @@ LEVEL_SHARE = 0.2
 
 SAME_PLACE = 0.12
 """Distance of two equal letters that are one printed twice, in sizes of the type."""
+
+WIDE_GAP = 1.3
+"""Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
+
+MOST_SPACING = 0.55
+"""Space between letters that are set apart, at most, in sizes of their type."""
+
+FEWEST_SPACED = 4  # letters that are set apart
+SPACING_SHARE = 0.25  # of gaps that may be narrower than the spacing, as kerning is
+WORDS_APART = 1.5  # the gap between words of such letters, at least, over that between letters
+DIGITS_APART = (
+    0.3  # sizes of the type, from which digits that are set apart are numbers of their own
+)
+EVEN = 0.05  # sizes of the type by which gaps of one spacing differ
 
 COPIES = 6  # letters among which a copy is looked for
 
@@ -57,8 +72,7 @@ def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
     before_blank, after_blank = (side[kept] for side in _beside_blanks(letters, rows, is_blank))
     letters, rows, bottoms, cells = letters.only(kept), rows[kept], bottoms[kept], cells[kept]
     x0, _, x1, _ = letters.boxes.T
-    is_apart = x0[1:] - x1[:-1] > WORD_GAP * letters.size[:-1]
-    begins = (np.diff(rows) != 0) | (np.diff(kept) > 1) | is_apart
+    begins = _begin_words(letters, rows, np.diff(kept) > 1)
     starts = np.flatnonzero(np.concatenate([[True], begins]))
     ends = [*starts[1:].tolist(), len(letters)]
     right = np.maximum.reduceat(x1, starts)
@@ -76,6 +90,40 @@ def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
         strict=True,
     )
     return list(map(Word._make, found))
+
+
+def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Booleans:
+    """Return which letters but the first, sorted by place, begin a word; `after_blank` has one for each."""
+    x0, _, x1, _ = letters.boxes.T
+    gaps = (x0[1:] - x1[:-1]) / letters.size[:-1]
+    parts = (np.diff(rows) != 0) | (gaps > WIDE_GAP)
+    begins: Booleans = parts | after_blank | (gaps > WORD_GAP)
+    starts = np.flatnonzero(np.append(True, parts))
+    ends = np.append(starts[1:], len(letters))
+    lengths = ends - starts
+    # why infinite: the gap at the end of a part is none of it
+    inner = np.append(np.where(parts, np.inf, gaps), np.inf)
+    ordered = inner[np.lexsort((inner, np.repeat(np.arange(len(starts)), lengths)))]
+    spacing = ordered[starts + (SPACING_SHARE * (lengths - 1)).astype(np.int64)]
+    is_spaced = (lengths >= FEWEST_SPACED) & (spacing > WORD_GAP) & (spacing < MOST_SPACING)
+    for start, end, gap in zip(starts[is_spaced], ends[is_spaced], spacing[is_spaced], strict=True):
+        own = slice(start, end - 1)
+        if _is_spaced(letters.text[start:end], gaps[own], after_blank[own], gap):
+            begins[own] = gaps[own] > max(gap + WORD_GAP, WORDS_APART * gap)
+    return begins
+
+
+def _is_spaced(text: str, gaps: Floats, after_blank: Booleans, spacing: float) -> bool:
+    """Whether letters are set apart by this much, and are not signs of their own, as in a table or a list."""
+    is_even = 2 * (abs(gaps - spacing) < EVEN).sum() >= len(gaps)
+    if not is_even or len(set(text)) < 3 or sum(map(str.isalnum, text)) < 0.7 * len(text):
+        return False
+    is_typed = after_blank[gaps < spacing + WORD_GAP].mean() > 0.5  # with a blank after each
+    codes = list(map(ord, text.lower()))
+    is_alphabet = all(after == code + 1 for code, after in pairwise(codes))
+    if is_typed:
+        return text.isalpha() and len(text) > FEWEST_SPACED and not is_alphabet
+    return not is_alphabet and (spacing < DIGITS_APART or not text.isdecimal())
 
 
 def _beside_blanks(

@@ -87,7 +87,7 @@ BLOCKS = {
 }
 TITLES = {
     "outline": "Works of a Town",
-    "ruled table": "Library report 2022",
+    "ruled table": "Staff of the libraries",
     "German": "Die Wasserwerke",
     "two columns": "Towns at the lake",
     "running headers": "Annual Report",
