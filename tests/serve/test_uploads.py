@@ -4,9 +4,11 @@ import socket
 import subprocess
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from processes import program
+from serve_world import index, running
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
@@ -91,3 +93,19 @@ def test_a_killed_server_leaves_nothing_of_an_upload(tmp_path, moment):
         assert httpx.delete(address, timeout=60).status_code == 200
         assert not list((tmp_path / "temporary").iterdir())
     assert not holding(tmp_path, SECRET)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.md", b""), ("a.txt", b" \n\t"), ("a.html", b"<p></p>"), ("a.md", "\ufeff".encode())],
+)
+def test_a_file_without_text_is_refused_and_replaces_nothing(name, content):
+    made = index()
+    with running(made) as address:
+        put = partial(httpx.put, f"{address}/api/documents/{name}")
+        assert "event: done" in put(content=b"The mill is new.").text
+        before = made.documents[name]
+        told = put(content=content).text
+        assert "event: error" in told and f"{name}: it holds no text" in told
+        assert 'outcome="refused"} 1.0' in httpx.get(f"{address}/metrics").text
+        assert made.documents[name] == before

@@ -8,7 +8,6 @@ from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -177,16 +176,13 @@ class _Pages:
         """Read a document from the body and build it, with its progress as a stream of events."""
         self._check_writable()
         name = safe_name(request.path_params["name"])
-        with self._uploads.one():  # while the body arrives; the stream below takes its own slot
-            # why without a name: it is gone once the process is, even if killed
-            file = TemporaryFile()  # noqa: SIM115 # the stream below closes it
-            try:
-                async for piece in limited_body(request, self._server.max_upload_bytes):
-                    await asyncio.to_thread(file.write, piece)
-            except BaseException:
-                file.close()
-                raise
-        return Events(self._inserted(file, name), self._uploads)
+        # why without a name: it is gone once the process is, even if that is killed
+        with self._uploads.one(), TemporaryFile() as file:
+            async for piece in limited_body(request, self._server.max_upload_bytes):
+                await asyncio.to_thread(file.write, piece)
+            file.seek(0)
+            data = await asyncio.to_thread(file.read)
+        return Events(self._inserted(data, name), self._uploads)  # takes a slot of its own
 
     async def delete(self, request: Request) -> Response:
         """Remove a document."""
@@ -194,15 +190,18 @@ class _Pages:
         await asyncio.to_thread(self._systems.delete, request.path_params["name"])
         return JSONResponse({"deleted": request.path_params["name"]})
 
-    async def _inserted(self, file: IO[bytes], name: str) -> AsyncGenerator[str]:
+    async def _inserted(self, data: bytes, name: str) -> AsyncGenerator[str]:
         """The events of an upload: `progress`, then `done` or `error`."""
 
         def work(tell: Callable[[Advanced | BuildReport], None]) -> None:
-            with file:
-                file.seek(0)
-                found = read_bytes(file.read(), name)
+            found = read_bytes(data, name)
             if not isinstance(found, Document):
                 raise InputError(f"{name}: {found.reason}")
+            if not found.text.strip():
+                notes = "; ".join(found.metadata["notes"])
+                raise InputError(
+                    f"{name}: it holds no text, so nothing was added; {notes}".strip("; ")
+                )
             tell(self._systems.insert([found], Reporting(tell, shown=False)))
 
         outcome = "refused"
