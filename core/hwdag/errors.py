@@ -17,6 +17,10 @@ class UnknownOption(InputError):
     """An option name or value that does not exist."""
 
 
+class UnknownDocument(InputError):
+    """There is no document with that id."""
+
+
 class EmptyIndex(InputError):
     """The index holds no document."""
 

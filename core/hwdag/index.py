@@ -35,7 +35,7 @@ from hwdag.config import (
 )
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import as_embedder
-from hwdag.errors import EmptyIndex, HWDAGError, IndexMismatch, InputError
+from hwdag.errors import EmptyIndex, HWDAGError, IndexMismatch, InputError, UnknownDocument
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, StopFlag, Timed, Writer
 from hwdag.lm.writers import as_writer, loaded_reader
@@ -305,12 +305,12 @@ class HWDAGIndex:
         When this returns, nothing of it is left in the file, and no search that begins finds it.
 
         Raises:
-            InputError: there is no such document.
+            UnknownDocument: there is no such document.
         """
         store = self._bound()
         if store is None or not isinstance(document_id, str) or not store.delete(document_id):
             known = listed(self.documents) or "none"
-            raise InputError(f"no document {brief(document_id)}; there are {known}")
+            raise UnknownDocument(f"no document {brief(document_id)}; there are {known}")
 
     def search(
         self,

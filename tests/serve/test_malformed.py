@@ -153,7 +153,7 @@ def test_a_request_chooses_no_server_and_no_file(served, monkeypatch):
         assert client.post("/api/ask", json=wanted | ASKED).status_code == 200
         assert client.post("/v1/chat/completions", json=wanted | CHAT).status_code == 200
         named = client.post("/v1/chat/completions", json=CHAT | {"model": wanted["path"]})
-    assert named.status_code == 400
+    assert named.status_code == 404
     assert len(asked) == 2
     assert all("127.0.0.1" not in repr(options) for options in asked)
 

@@ -18,7 +18,7 @@ from hwdag.corpus.segments import Segment, packed
 from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.checked import embedded_question
-from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError
+from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError, UnknownDocument
 from hwdag.filters import predicate
 from hwdag.scope import Scope
 from hwdag.search.find import find
@@ -171,7 +171,9 @@ class Snapshots:
             number = self._store.number_of(identity)
             if number is None:
                 self._store.check_slots()
-                raise InputError(f"no document {identity!r}; there are {listed(self._store.ids())}")
+                raise UnknownDocument(
+                    f"no document {identity!r}; there are {listed(self._store.ids())}"
+                )
             if number not in known:
                 raise Vanished(f"document {identity!r} was replaced")
             numbers.append(number)

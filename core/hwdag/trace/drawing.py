@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hwdag.checks import listed
-from hwdag.errors import InputError
+from hwdag.errors import UnknownDocument
 from hwdag.graph.dag import HWDAG
 from hwdag.page import page
 from hwdag.types import Answer, Document, Retrieval, shown_document, shown_documents
@@ -42,7 +42,7 @@ def data_of(entries: Entries, document_ids: Collection[str] | None) -> dict[str,
     """Return documents and graphs as the page takes them; see `HWDAGIndex.to_dict`."""
     wanted = list(entries) if document_ids is None else list(document_ids)
     if missing := sorted(set(wanted) - set(entries)):
-        raise InputError(f"no document {missing[0]!r}; there are {listed(entries)}")
+        raise UnknownDocument(f"no document {missing[0]!r}; there are {listed(entries)}")
     found = [entries[key] for key in wanted]
     graphs = [
         {"document_id": document.id, **graph.to_dict(least_weight=LEAST_SHOWN)}

@@ -23,9 +23,14 @@ from hwdag.errors import (
     ModelError,
     OutOfMemory,
     QuestionTooLong,
+    UnknownDocument,
 )
+from hwdag_app.serve.systems import UnknownSystem
 
 UNUSABLE = "the index of this server cannot be used; its owner must mend it"
+
+MISSING = (UnknownDocument, UnknownSystem)
+"""Errors with the status 404, shown in full: they name only ids, which a client may list."""
 
 SENTENCES: tuple[tuple[type[Exception], int, str], ...] = (
     (QuestionTooLong, 400, "the question is too long for the model of this server; shorten it"),
@@ -58,6 +63,8 @@ def refusal(error: BaseException) -> tuple[int, str]:
     """Return the status and the message of an error for a client; log an error whose text is withheld."""
     if isinstance(error, HTTPException):
         return error.status_code, error.detail
+    if isinstance(error, MISSING):
+        return 404, str(error)
     status, sentence = next(
         (status, sentence) for kind, status, sentence in SENTENCES if isinstance(error, kind)
     )

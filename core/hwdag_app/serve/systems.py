@@ -15,6 +15,10 @@ from hwdag.trace.bars import Reporter
 from hwdag.types import Document
 
 
+class UnknownSystem(InputError):
+    """There is no system, or model of OpenAI's API, of that name."""
+
+
 class Systems:
     """Retrievers by name, each with the settings it is asked with. They hold the same documents.
 
@@ -49,9 +53,9 @@ class Systems:
         return iter(self._configs)
 
     def named(self, name: object, **changed: Any) -> tuple[Retriever, SearchConfig]:
-        """Return a system, its settings changed where a value is not None. Raises `InputError`."""
+        """Return a system, its settings changed where a value is not None. Raises `UnknownSystem`."""
         if not isinstance(name, str) or name not in self._configs:
-            raise InputError(f"no system {name!r}; there are {', '.join(self)}")
+            raise UnknownSystem(f"no system {name!r}; there are {', '.join(self)}")
         wanted = {key: value for key, value in changed.items() if value is not None}
         return self._others.get(name, self.index), replace(self._configs[name], **wanted)
 
@@ -68,7 +72,7 @@ class Systems:
         return report
 
     def delete(self, document_id: str) -> None:
-        """Remove a document from every system. Raises `InputError` if the index has no such document."""
+        """Remove a document from every system. Raises `UnknownDocument`."""
         self.index.delete(document_id)
         for other in self._others.values():
             if document_id in other.documents:

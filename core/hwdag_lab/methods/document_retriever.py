@@ -28,7 +28,7 @@ from hwdag.config import (
 )
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import as_embedder
-from hwdag.errors import EmptyIndex, InputError, ReaderRequired
+from hwdag.errors import EmptyIndex, InputError, ReaderRequired, UnknownDocument
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Metered, Reader, Session, Writer
 from hwdag.lm.writers import as_writer, loaded_reader
@@ -302,7 +302,7 @@ class DocumentRetriever(ABC, Generic[T]):
 
     def _of(self, document_id: str) -> tuple[Document, T]:
         if document_id not in self._held:
-            raise InputError(f"no document {document_id!r} in {self.name}")
+            raise UnknownDocument(f"no document {document_id!r} in {self.name}")
         return self._held[document_id]
 
     def _insert(self, document: Document, report: BuildReport) -> None:
@@ -448,7 +448,7 @@ class DocumentRetriever(ABC, Generic[T]):
             raise EmptyIndex(f"{self.name} holds no document; insert some first")
         wanted = held.keys() if scope.document_ids is None else set(scope.document_ids)
         if missing := sorted(wanted - held.keys()):
-            raise InputError(f"no document {missing[0]!r} in {self.name}")
+            raise UnknownDocument(f"no document {missing[0]!r} in {self.name}")
         return {
             key: (document, built)
             for key, (document, built) in held.items()
