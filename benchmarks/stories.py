@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 import hwdag.config as config_module
-import hwdag.search.find as find_module
+import hwdag.search.state as state_module
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
 from hwdag.arrays import Floats, Mask
 from hwdag.config import Method, SearchPlan
@@ -36,6 +36,7 @@ from hwdag.embedding.checked import embedded_question
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.scope import Scope
+from hwdag.search.find import find
 from hwdag.search.navigator import navigator_of
 from hwdag.search.question import Question as SearchQuestion
 from hwdag.search.request import SearchRequest
@@ -191,7 +192,7 @@ def passed_down(index: HWDAGIndex, asked: list[tuple[Record, Question]]) -> None
             down = np.where(self._keep, (self.edges.T @ told) / np.maximum(weight, 1e-9), 0.0)
             return 0.7 * own + 0.3 * down / (down.max() or 1.0) * (own.max() or 1.0)
 
-    find_module.Similarity = Down  # type: ignore[misc]
+    state_module.Similarity = Down  # type: ignore[misc]
     kinds = {"none": None} | {name: edges(name) for name in ("attention", "shuffled", "equal")}
     for navigator, is_one, budget in product(("none", "default"), (True, False), (256, 512)):
         plan = SearchConfig("evidence", budget, navigator=navigator).plan("evidence")
@@ -224,7 +225,7 @@ def scores_of(
         will_decode=False,
     )
     view = View.of(index._snapshots.current(), allowed)
-    found = find_module.find(view, asked, request)
+    found = find(view, asked, request)
     read = [step.node for step in found.retrieval.steps]
     own = [node for node in read if node.document_id == record.id]
     made = retrieval_scores(own, record, question)

@@ -25,9 +25,9 @@ from hwdag.corpus.corpus import Corpus
 from hwdag.corpus.view import View
 from hwdag.embedding.checked import embedded_question
 from hwdag.graph.dag import HWDAG, EdgeRow, union_of_spans
+from hwdag.search.evidence import Evidence
 from hwdag.search.find import find
 from hwdag.search.question import History, Question
-from hwdag.search.reading import Evidence
 from hwdag.search.request import SearchRequest
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts

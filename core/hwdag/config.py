@@ -193,7 +193,7 @@ class SearchConfig(CheckedOptions):
             scoring=self.scoring or rules.scoring,
             navigator="none" if rules.is_paper and self.navigator == "auto" else self.navigator,
         )
-        if external_generator and not self.token_budget and not plan.reads_along:
+        if external_generator and not self.token_budget and not plan.reads_during_search:
             return replace(plan, token_budget=ANSWERER_BUDGET)
         return plan
 
@@ -255,7 +255,7 @@ class SearchPlan:
     navigator: str
 
     @property
-    def reads_along(self) -> bool:
+    def reads_during_search(self) -> bool:
         """Whether the reader reads every node as it is visited.
 
         It does where p_yes may end the search, and where points stay in the context. Otherwise leaves are

@@ -42,10 +42,10 @@ from hwdag.lm.writers import as_writer, loaded_reader
 from hwdag.page import framed
 from hwdag.retriever import SearchOptions
 from hwdag.scope import Scope
+from hwdag.search.evidence import Evidence
 from hwdag.search.follow_ups import rewriter, standalone
 from hwdag.search.navigator import navigator_of
 from hwdag.search.question import History
-from hwdag.search.reading import Evidence
 from hwdag.search.request import SearchRequest
 from hwdag.search.snapshots import Snapshots
 from hwdag.search.stopping import Interruption

@@ -10,7 +10,7 @@ from hwdag.answers.stream import AnswerStream
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.search.reading import Evidence
+from hwdag.search.evidence import Evidence
 from hwdag.text.prompts import ANSWER, SearchPrompts, choosing
 from hwdag_lab.scripted import ScriptedLM
 

@@ -129,6 +129,20 @@ def test_a_reader_that_writes_is_asked_for_sentences(told, monkeypatch):
     assert answer.citations
 
 
+def test_a_reader_is_not_asked_whether_the_beginnings_are_enough(told):
+    """And every row of a table counts, whatever words of the question another one has."""
+    table = "# Stock\n\n| Name | Mills |\n| -- | -- |\n| everything | 3 |\n| mill | 4 |\n"
+    docs = [Document("table", table), *documents(2)]
+    with index(docs, method="hwdag", reader=ScriptedLM(p_yes=[0.0] * 99)) as made:
+        stream = made.stream(WHOLE, config=SearchConfig(confidence=0.5))
+        found = made.search(WHOLE, config=SearchConfig(confidence=0.5))
+    assert stream._found.says_yes
+    assert {step.node.text for step in stream.retrieval.steps} == {
+        step.node.text for step in found.steps
+    }
+    assert any("everything" in step.node.text for step in found.steps)
+
+
 @pytest.mark.parametrize("count", [1, 2, 7, 30])
 def test_a_smaller_reader_quotes_how_the_documents_begin(told, count):
     docs = documents(count)

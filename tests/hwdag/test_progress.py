@@ -8,7 +8,7 @@ from worlds import corpus_of, random_graph, random_vectors, walk
 
 from hwdag.config import NEVER, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.search.stopping import ProgressControl
+from hwdag.search.stopping import StoppingRule
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.scripted import ScriptedLM
 
@@ -61,7 +61,7 @@ def test_p_yes_ends_the_walk_where_it_would_have_gone_on(seed):
 def test_without_a_confidence_the_one_of_the_reader_counts():
     def is_enough(p_yes, config, confidence=0.5):
         plan = config.plan("hwdag", confidence)
-        progress = ProgressControl(plan.confidence, plan.patience)
+        progress = StoppingRule(plan.confidence, plan.patience)
         progress.take(SimpleNamespace(p_yes=p_yes))
         return progress.reason == "sufficient"
 

@@ -14,7 +14,7 @@ from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
 from hwdag.search.budget import Sections, with_headings
 from hwdag.search.reading import FEW, NEAR_BEST, by_section
-from hwdag.search.table_rows import better_rows, matching_rows
+from hwdag.search.table_rows import dominating_rows, matching_rows
 from hwdag.text.headings import in_context, parted, searched_text
 from hwdag.text.sentences import sentences
 from hwdag.text.tables import markdown_with_headers
@@ -203,7 +203,7 @@ def test_of_the_rows_of_a_table_those_that_match_more_come_first(method):
         config = SearchConfig(confidence=NEVER)  # else every node is read before the next one
         steps = index.search(question, config=config).steps
         nodes = [step.node for step in steps if step.node.level == 1]
-        better = better_rows(question_of(question).asked_words, nodes)
+        better = dominating_rows(question_of(question).asked_words, nodes)
         assert len(better) == len(rows) - first
         assert all(other < row for row, others in better.items() for other in others)
         assert all(nodes[i].text.startswith("| ") for i in better)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hwdag.answers.citations import Place, citations, units_of
-from hwdag.search.reading import Evidence
+from hwdag.search.evidence import Evidence
 from hwdag.types import Citation, TokenCount
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hwdag.answers.abstention import bare
 from hwdag.answers.citations import citations, units_of
-from hwdag.search.reading import Evidence
+from hwdag.search.evidence import Evidence
 from hwdag.types import Citation, TokenCount
 
 LEAST_QUOTED, MOST_QUOTED = 4, 12  # sentences

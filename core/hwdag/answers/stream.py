@@ -14,11 +14,11 @@ from hwdag.answers.decoded import DecodedAnswer
 from hwdag.answers.generated import WrittenAnswer
 from hwdag.answers.quoted import QuotedAnswer
 from hwdag.arrays import Floats
-from hwdag.config import ANSWERER_TOKENS, MAX_NEW_TOKENS, OVERVIEW_TOKENS
+from hwdag.config import ANSWERER_TOKENS
 from hwdag.errors import InputError
 from hwdag.lm.base import Writer
 from hwdag.search.answerability import is_answerable
-from hwdag.search.reading import Evidence
+from hwdag.search.evidence import Evidence
 from hwdag.search.stopping import Interruption
 from hwdag.text.prompts import choosing
 from hwdag.types import Answer, Usage
@@ -34,8 +34,8 @@ class AnswerStream:
 
     Args:
         found: the evidence.
-        max_new_tokens: the longest answer; None is `MAX_NEW_TOKENS`, about the whole `OVERVIEW_TOKENS`, of
-            an answerer `ANSWERER_TOKENS`.
+        max_new_tokens: the longest answer; None is that of the evidence, of an answerer
+            `ANSWERER_TOKENS`.
         interruption: ends the answer before the next piece.
         answerer: who answers; None is the reader that found the evidence.
     """
@@ -54,8 +54,7 @@ class AnswerStream:
         if answerer is None and found.is_quoted:
             self._source = QuotedAnswer(found)
         elif answerer is None:
-            most = OVERVIEW_TOKENS if found.is_overview else MAX_NEW_TOKENS
-            self._source = DecodedAnswer(found, max_new_tokens or most)
+            self._source = DecodedAnswer(found, max_new_tokens or found.max_new_tokens)
         else:
             limit = max_new_tokens or ANSWERER_TOKENS
             self._source = WrittenAnswer(

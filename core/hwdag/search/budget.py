@@ -7,15 +7,13 @@ order of the document; nodes that are read as they are visited, in the order of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from hwdag.corpus.corpus import Corpus
-from hwdag.search.frontier import Frontier
 from hwdag.text.headings import parted, read_texts
-from hwdag.types import Candidate, Node, Step
+from hwdag.types import Node
 
 FIRST_POSITION = 2  # the question is at position 1 (PECAN App. C)
-MOST_PASSED_OVER = 3  # candidates that are kept with each choice
 
 
 class Budget:
@@ -106,40 +104,6 @@ class Budget:
 
     def _tokens_of(self, text: str) -> int:
         return self.counts([text])[0]
-
-
-def choice(frontier: Frontier, budget: Budget, index: int, position: int) -> Step:
-    """Take the best node of a frontier: the step, as it is before anything is read."""
-    passed_over = frontier.passed_over(index, MOST_PASSED_OVER)
-    others = tuple(
-        Candidate(node, **frontier.parts(other)._asdict())
-        for other, node in zip(passed_over, budget.fetch(passed_over), strict=True)
-    )
-    parts = frontier.parts(index)._asdict()
-    node = visited(frontier, budget, index)
-    return Step(position, node, False, **parts, passed_over=others)
-
-
-def visited(frontier: Frontier, budget: Budget, index: int) -> Node:
-    """Take a node and visit it; close the points where their share of the budget is used."""
-    node = budget.take(index)
-    frontier.visit(index, node)
-    if not budget.is_left_for_points:
-        frontier.close_points()
-    return node
-
-
-def beyond(frontier: Frontier, budget: Budget, count: int, position: int) -> Iterator[Step]:
-    """The `count` best nodes that were not visited and would be kept, by score."""
-    asked, found = count, list[int]()
-    while len(found) < count and asked > 0:
-        best = frontier.ranking(asked).tolist()
-        nodes = zip(best, budget.fetch(best), strict=True)
-        found = [index for index, node in nodes if budget.keeps(node)]
-        asked = 2 * asked if len(best) == asked else 0  # else there are no more
-    for i, index in enumerate(found[:count]):
-        [node] = budget.fetch([index])
-        yield Step(position + i, node, False, **frontier.parts(index)._asdict())
 
 
 def sections_of(nodes: Sequence[Node]) -> list[list[int]]:

@@ -18,8 +18,8 @@ from hwdag.arrays import Floats
 from hwdag.corpus.view import View
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
+from hwdag.search.evidence import Evidence
 from hwdag.search.question import History
-from hwdag.search.reading import Evidence
 from hwdag.text.characters import one_line, without_surrogates
 from hwdag.text.thinking import without_thought
 from hwdag.text.words import content_words

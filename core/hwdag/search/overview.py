@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,16 @@ from typing import Any
 import numpy as np
 
 from hwdag.arrays import Indices, Vectors
+from hwdag.config import NEVER, OVERVIEW_TOKENS
 from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
 from hwdag.search.budget import Budget
+from hwdag.search.evidence import Evidence
+from hwdag.search.question import Question
+from hwdag.search.reading import read_together
+from hwdag.search.request import SearchRequest
+from hwdag.search.select import chosen
+from hwdag.search.state import SearchState
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")
 
@@ -33,6 +41,29 @@ SHARE = 0.5
 
 MOST_BEGUN = 256
 """Documents whose beginnings are looked at, of a larger collection evenly spaced ones."""
+
+
+def read_overview(view: View, question: Question, request: SearchRequest) -> Evidence:
+    """Read how the documents begin, then the best leaves, all at once, whatever the method."""
+    plan = request.plan
+    rules = replace(plan.rules, has_points=False)
+    request = replace(
+        request,
+        plan=replace(plan, rules=rules, confidence=NEVER),
+        prompts=replace(request.prompts, answer=request.prompts.overview),
+        max_new_tokens=max(request.max_new_tokens, OVERVIEW_TOKENS),
+    )
+    state = SearchState(view, replace(question, history=()), request)
+    state.frontier.close_points()
+    steps = chosen(state, state.report, beginnings(view, state.budget))
+    kept = [step for step in steps if step.kept]
+    return state.evidence(
+        read_together(state, steps, kept),
+        "the question is about the whole, so half of the budget is for how the documents begin",
+        answerability=None if kept else state.answerability(()),
+        max_new_tokens=OVERVIEW_TOKENS,
+        is_quoted=not request.reader.card.writes,
+    )
 
 
 def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:

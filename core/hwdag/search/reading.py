@@ -1,18 +1,16 @@
-"""Read selected nodes into the KV cache of an answer, in the order of their sections."""
+"""Read chosen nodes into the KV cache of an answer: in their order, or by section."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from hwdag.lm.base import Session, WalkSession
-from hwdag.search.budget import (
-    FIRST_POSITION,
-    sections_of,
-    with_headings,
-)
-from hwdag.search.stopping import ProgressControl
-from hwdag.types import Node, OnStep, Retrieval, Step, Usage
+from hwdag.lm.base import Session
+from hwdag.search.budget import FIRST_POSITION, sections_of, with_headings
+from hwdag.search.follow_ups import on_topic
+from hwdag.search.state import ReadSteps, SearchState
+from hwdag.search.table_rows import matching_rows
+from hwdag.types import Node, Step
 
 NEAR_BEST = 0.45
 """A reader that is not capable is shown only nodes whose score is at least this share of the best: it takes
@@ -26,68 +24,76 @@ READ_TOGETHER = 1024
 could not be interrupted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A finished search, and the KV cache that the answer is decoded from.
+def read_until_enough(state: SearchState, steps: Sequence[Step]) -> ReadSteps:
+    """Read chosen nodes in their order until it is enough.
 
-    Attributes:
-        retrieval: what was found.
-        session: its cache holds `shown`.
-        says_yes: the reader's last word on whether it has enough; True where it was not asked.
-        shown: ordinals of steps with their texts as they were read, in the order of the cache.
-        spent: cost of the search outside of the session.
-        is_overview: the question is about the whole of the documents.
-        is_quoted: and the reader is too small to sum them up.
+    Lossless (not in the papers): several nodes of a forward have an answer slot each, so that p_yes equals
+    that of reading one by one. Nodes after the last one needed are cropped.
     """
-
-    retrieval: Retrieval
-    session: Session
-    says_yes: bool
-    shown: Sequence[tuple[int, str]]
-    spent: Usage = field(default_factory=Usage)
-    is_overview: bool = False
-    is_quoted: bool = False
-
-
-def read_until_enough(
-    session: WalkSession,
-    steps: Sequence[Step],
-    progress: ProgressControl,
-    on_step: OnStep,
-) -> tuple[list[Step], list[Step]]:
-    """Read chosen nodes in their order until it is enough; return those read, and the others.
-
-    Lossless (ours): several nodes of a forward have an answer slot each, so that p_yes is what it would
-    be one by one. Nodes behind the last one needed are cropped.
-    """
-    read: list[Step] = []
-    while not progress.reason and (part := steps[len(read) : len(read) + session.most_together]):
+    session, stopping, read = state.session, state.stopping, list[Step]()
+    while not stopping.reason and (part := steps[len(read) : len(read) + session.most_together]):
         texts = with_headings([step.node for step in (*read, *part)])[len(read) :]
         readings = session.read_each(texts)
         for i, (step, reading) in enumerate(zip(part, readings, strict=True), 1):
             relevance = step.position * float(reading.attention[0])
             read.append(replace(step, relevance=relevance, p_yes=reading.p_yes))
-            progress.take(read[-1])
-            on_step(read[-1])
-            if progress.reason:
+            stopping.take(read[-1])
+            state.report(read[-1])
+            if stopping.reason:
                 session.forget(len(part) - i)
                 break
-    return read, list(steps[len(read) :])
+    return read_along(state, read)._replace(unread=steps[len(read) :])
 
 
-def read_by_section(
-    session: Session, steps: Sequence[Step], interrupted: Callable[[], object]
-) -> tuple[dict[int, Step], list[tuple[int, str]]]:
-    """Read what was selected, for an answer.
+def read_along(state: SearchState, steps: Sequence[Step]) -> ReadSteps:
+    """Return steps that were read as they were chosen."""
+    kept = [i for i, step in enumerate(steps) if step.kept]
+    texts = with_headings([steps[i].node for i in kept])
+    return ReadSteps(steps, list(zip(kept, texts, strict=True)))
 
-    Forwards have `READ_TOGETHER` tokens. Returns the steps that were read with their relevance, by their
-    position, the last with p_yes after everything; and positions with texts as they were shown. Fewer
-    steps were read where it was `interrupted` between two forwards.
+
+def read_for_answer(state: SearchState, steps: Sequence[Step]) -> ReadSteps:
+    """Read chosen nodes by section, if the reader is to decode an answer from them.
+
+    In a conversation, skip off-topic nodes. For a weak reader, also skip nodes that score far below the
+    best; those stay in the steps.
     """
+    kept, others = [step for step in steps if step.kept], list[Step]()
+    if state.question.history:
+        kept, others = on_topic(kept)
+    elif not state.request.reader.card.is_capable:
+        kept = near_best(kept)
+    return read_together(state, steps, matching_rows(state.question.asked_words, kept), others)
+
+
+def read_together(
+    state: SearchState, steps: Sequence[Step], wanted: Sequence[Step], others: Sequence[Step] = ()
+) -> ReadSteps:
+    """Read the `wanted` steps by section, if the reader is to decode an answer; `others` are unread."""
+    if not state.request.will_decode:
+        return ReadSteps(steps)
+    read, shown = _read_by_section(state, wanted)
+    unread = [*(step for step in wanted if step.position not in read), *others]
+    if unread:
+        steps = [step for step in steps if not step.kept or step.position in read]
+    at = {step.position: i for i, step in enumerate(steps)}
+    merged = [read.get(step.position, step) for step in steps]
+    return ReadSteps(merged, [(at[position], text) for position, text in shown], unread)
+
+
+def _read_by_section(
+    state: SearchState, steps: Sequence[Step]
+) -> tuple[dict[int, Step], list[tuple[int, str]]]:
+    """Read steps in forwards of `READ_TOGETHER` tokens; an interruption between two of them ends it.
+
+    Returns the steps that were read with their relevance, by their position, the last with p_yes after
+    everything; and positions with texts as they were shown.
+    """
+    session, interruption = state.session, state.request.interruption
     by_position = {step.position: step for step in steps}
     shown = [(steps[i].position, text) for i, text in by_section([step.node for step in steps])]
     read = dict[int, Step]()
-    while len(read) < len(shown) and not (read and interrupted()):
+    while len(read) < len(shown) and not (read and interruption.reason):
         part = _of_length(session, shown[len(read) :])
         reading = session.read([text for _, text in part])
         for (position, _), mean in zip(part, reading.attention, strict=True):

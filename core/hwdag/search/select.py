@@ -1,7 +1,7 @@
-"""Choose nodes without a model, from the question and the texts alone (ours).
+"""Choose nodes without a model, from the question and the texts alone (not in the papers).
 
-A node's score is its similarity to the question (embedding and BM25), raised where what was chosen
-before refers to it; a navigator then chooses among the best (`hwdag.search.navigator`). Relations:
+A node's score is its similarity to the question (embedding and BM25), raised if nodes that were chosen
+before refer to it; a navigator then chooses among the best (`hwdag.search.navigator`). Relations:
 `hwdag.search.walk` reads every node before it chooses the next one.
 """
 
@@ -9,33 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hwdag.search.budget import FIRST_POSITION, Budget, choice
-from hwdag.search.frontier import Frontier
-from hwdag.search.stopping import Interruption
-from hwdag.search.table_rows import RowOrder
+from hwdag.corpus.view import View
+from hwdag.search.evidence import Evidence
+from hwdag.search.question import Question
+from hwdag.search.reading import read_for_answer, read_until_enough
+from hwdag.search.request import SearchRequest
+from hwdag.search.state import SearchState
 from hwdag.types import OnStep, Step
 
 
-def select(
-    frontier: Frontier,
-    budget: Budget,
-    interruption: Interruption,
-    on_step: OnStep,
-    order: RowOrder | None = None,
-    initial: Sequence[int] = (),
-) -> list[Step]:
-    """Choose the best node, again and again, until the budget is used or nothing is left.
+def select_evidence(view: View, question: Question, request: SearchRequest) -> Evidence:
+    """Choose nodes by their scores; the reader reads them in that order if p_yes may end the search."""
+    state, note = SearchState(view, question, request), "no model chose the nodes"
+    if request.plan.reads_during_search:
+        read = read_until_enough(state, chosen(state, lambda step: None))
+        note += "; the reader said when it had enough"
+    else:
+        read = read_for_answer(state, chosen(state, state.report))
+    return state.evidence(read, note, answerability=state.answerability(read.steps))
 
-    The `initial` nodes come first. Of the rows of a table, the `order` says which comes first.
-    """
-    steps = list[Step]()
-    while not interruption.reason:
-        if len(steps) < len(initial):
-            index = initial[len(steps)]
-        elif (best := frontier.best(budget.costs, budget.room)) is not None:
-            index = order.first(best) if order else best
-        else:
+
+def chosen(state: SearchState, on_step: OnStep, initial: Sequence[int] = ()) -> list[Step]:
+    """Take the best node, again and again, until no node fits into the budget; `initial` nodes first."""
+    steps, first = list[Step](), iter(initial)
+    while not state.request.interruption.reason:
+        if (index := next(first, None)) is None and (index := state.best()) is None:
             break
-        steps.append(choice(frontier, budget, index, len(steps) + FIRST_POSITION))
+        steps.append(state.take_best(index))
         on_step(steps[-1])
     return steps

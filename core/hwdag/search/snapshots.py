@@ -21,9 +21,9 @@ from hwdag.embedding.checked import embedded_question
 from hwdag.errors import EmptyIndex, IndexBusy, IndexMismatch, InputError, UnknownDocument
 from hwdag.filters import predicate
 from hwdag.scope import Scope
+from hwdag.search.evidence import Evidence
 from hwdag.search.find import find
 from hwdag.search.question import History, Question
-from hwdag.search.reading import Evidence
 from hwdag.search.request import SearchRequest
 from hwdag.store.database import corrupt
 from hwdag.store.segment_files import SegmentFiles

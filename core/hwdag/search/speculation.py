@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import accumulate, takewhile
 
-from hwdag.lm.base import WalkSession
-from hwdag.search.budget import Budget
-from hwdag.search.frontier import Frontier
+from hwdag.search.state import SearchState
 
 FIRST_TRY = 2  # nodes of the first forward
 
@@ -29,16 +27,14 @@ class Speculation:
     did. `end` leaves the session with the nodes that were read.
     """
 
-    def __init__(
-        self, session: WalkSession, frontier: Frontier, budget: Budget, *, probes: bool
-    ) -> None:
-        self._session, self._frontier, self._budget = session, frontier, budget
-        self._probes = probes
+    def __init__(self, state: SearchState) -> None:
+        self._session, self._frontier, self._budget = state.session, state.frontier, state.budget
+        self._probes = state.stopping.steers
         self._ahead: deque[tuple[str, Read]] = deque()  # in the cache, but not read yet
         self._guesses: list[int] = []
         self._hits = 0  # of the last forward
         self._expected: str | None = None  # the best guess, where it was not worth a forward
-        self._most = session.most_together
+        self._most = self._session.most_together
         self._together = min(FIRST_TRY, self._most)  # nodes of the next forward
 
     def guess(self, index: int) -> None:

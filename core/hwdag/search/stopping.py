@@ -40,7 +40,7 @@ class Interruption:
         return "time" if self._until is not None and time.monotonic() >= self._until else None
 
 
-class ProgressControl:
+class StoppingRule:
     """Counts every p_yes above the confidence; `patience` of them end a walk, as an interruption does.
 
     Where no p_yes is asked for (`NEVER`), nothing is ever enough, and it always says yes.

@@ -16,7 +16,7 @@ from hwdag.text.words import words
 from hwdag.types import Node, Step
 
 
-class RowOrder:
+class TableRowPreference:
     """Which row of a table comes before another: one that has all its words of the question, and more.
 
     Rows are compared among the nodes that score highest at first, whose texts a search fetches at once.
@@ -27,7 +27,7 @@ class RowOrder:
         indices = frontier.first(MOST_AT_ONCE).tolist()
         self._better = {
             indices[row]: [indices[other] for other in others]
-            for row, others in better_rows(asked, budget.fetch(indices)).items()
+            for row, others in dominating_rows(asked, budget.fetch(indices)).items()
         }
 
     def first(self, index: int) -> int:
@@ -43,11 +43,11 @@ class RowOrder:
 
 def matching_rows(asked: Collection[str], steps: Sequence[Step]) -> list[Step]:
     """Leave out the rows that another one comes before."""
-    left_out = better_rows(asked, [step.node for step in steps])
+    left_out = dominating_rows(asked, [step.node for step in steps])
     return [step for i, step in enumerate(steps) if i not in left_out]
 
 
-def better_rows(asked: Collection[str], nodes: Sequence[Node]) -> dict[int, list[int]]:
+def dominating_rows(asked: Collection[str], nodes: Sequence[Node]) -> dict[int, list[int]]:
     """Return the numbers of rows of which another one of the same table has all words of the question, and more.
 
     With each come those others, the one with the most words first. Words of the heading do not count, since

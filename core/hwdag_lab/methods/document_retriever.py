@@ -37,7 +37,7 @@ from hwdag.page import page
 from hwdag.retriever import AnswerOptions
 from hwdag.scope import Scope
 from hwdag.search.budget import FIRST_POSITION, with_headings
-from hwdag.search.reading import Evidence
+from hwdag.search.evidence import Evidence
 from hwdag.store.calls import CallCache
 from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts

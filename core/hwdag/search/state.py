@@ -1,0 +1,194 @@
+"""The state of one search: its scores, its budget, the reader's session and the rule that ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from hwdag.config import MAX_NEW_TOKENS
+from hwdag.corpus.similarity import Similarity
+from hwdag.corpus.view import View
+from hwdag.search.answerability import Nearness, answerability, fitted
+from hwdag.search.budget import FIRST_POSITION, Budget
+from hwdag.search.evidence import Evidence
+from hwdag.search.features import Signals
+from hwdag.search.follow_ups import topic
+from hwdag.search.frontier import Frontier
+from hwdag.search.navigator import Guide
+from hwdag.search.question import Question
+from hwdag.search.request import SearchRequest
+from hwdag.search.stopping import StoppingRule
+from hwdag.search.table_rows import TableRowPreference
+from hwdag.types import Candidate, Node, Retrieval, Step
+
+MAX_RUNNERS_UP = 3  # candidates that are kept with each choice
+
+
+class ReadSteps(NamedTuple):
+    """The steps of a search after reading.
+
+    Attributes:
+        steps: the chosen nodes, in the order in which they were chosen.
+        shown: ordinals of steps with their texts as they were read, in the order of the cache.
+        unread: steps that were chosen and are not read.
+    """
+
+    steps: Sequence[Step]
+    shown: Sequence[tuple[int, str]] = ()
+    unread: Sequence[Step] = ()
+
+
+class SearchState:
+    """Everything that changes while one question is searched for; it belongs to one thread.
+
+    Attributes:
+        view, question, request: the input of the search.
+        session: the reader's cache, empty at first.
+        stopping: decides when the reader has enough.
+        similarity, frontier: the scores of all nodes.
+        budget: the tokens that are left.
+    """
+
+    def __init__(self, view: View, question: Question, request: SearchRequest) -> None:
+        self.view, self.question, self.request = view, question, request
+        plan, reader, about = request.plan, request.reader, None
+        if question.history:
+            about = topic(view, question.history)
+        self.similarity = Similarity(
+            view, question.asked_words, question.vector, plan.scoring, about
+        )
+        self.stopping = StoppingRule(plan.confidence, plan.patience, request.interruption)
+        self.session = reader.session(
+            question.text,
+            prompts=request.prompts,
+            heads=plan.heads,
+            max_new_tokens=request.max_new_tokens,
+        )
+        self.budget = Budget(
+            view.corpus,
+            reader.count_lines,
+            min(plan.token_budget, self.session.room),
+            by_section=not plan.reads_during_search,
+            counted=request.has_token_counts,
+            points_share=plan.rules.points_share,
+            keeps_points=plan.rules.keeps_points,
+        )
+        similarity, scale = self.similarity.values, plan.rules.scale
+        self.frontier = Frontier.of(view, question, similarity, plan.scoring, scale, self._guide())
+        self._rows = None
+        if not plan.reads_during_search:
+            self._rows = TableRowPreference(question.asked_words, self.frontier, self.budget)
+        self._taken = 0  # nodes
+
+    def _guide(self) -> Guide | None:
+        navigator, question = self.request.navigator, self.question
+        # why not with a history: the navigator was trained on questions of their own
+        if navigator is None or question.history:
+            return None
+        signals = Signals(self.view, question, self.similarity, self.budget.fetch)
+        return Guide(navigator, question.text, self.similarity, signals)
+
+    def best(self) -> int | None:
+        """Return the node to read next; None if no open node fits."""
+        best = self.frontier.best(self.budget.costs, self.budget.room)
+        return best if best is None or self._rows is None else self._rows.first(best)
+
+    def take_best(self, index: int) -> Step:
+        """Take a node that the scores chose, and keep the candidates that they passed over."""
+        runners_up = self.frontier.passed_over(index, MAX_RUNNERS_UP)
+        others = tuple(
+            Candidate(node, **self.frontier.parts(other)._asdict())
+            for other, node in zip(runners_up, self.budget.fetch(runners_up), strict=True)
+        )
+        parts = self.frontier.parts(index)._asdict()
+        node = self._take(index)
+        return Step(self._position, node, False, **parts, passed_over=others)
+
+    def take_initial(self, index: int) -> Step:
+        """Take a node of the initial set, which nothing but its similarity has chosen."""
+        similarity = self.frontier.parts(index).similarity
+        node = self._take(index)
+        return Step(self._position, node, True, 0.0, similarity)
+
+    @property
+    def _position(self) -> int:
+        return self._taken - 1 + FIRST_POSITION
+
+    def _take(self, index: int) -> Node:
+        """Visit a node; close the points if they have used their share of the budget."""
+        node = self.budget.take(index)
+        self.frontier.visit(index, node)
+        if not self.budget.is_left_for_points:
+            self.frontier.close_points()
+        self._taken += 1
+        return node
+
+    def report(self, step: Step) -> None:
+        """Pass a step to the caller."""
+        if self.request.on_step is not None:
+            self.request.on_step(step)
+
+    def evidence(
+        self,
+        read: ReadSteps,
+        note: str,
+        *,
+        answerability: float | None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
+        is_quoted: bool = False,
+    ) -> Evidence:
+        """Finish the search; the `note` names what was done."""
+        plan, budget = self.request.plan, self.budget
+        notes = [f'method "{plan.rules.method}": {note}']
+        if budget.limit < plan.token_budget:
+            notes.append(
+                f"the budget was cut to the {budget.limit} tokens that fit into the context"
+            )
+        wanted = (self.request.k or 0) - sum(step.kept for step in read.steps)
+        position = len(read.steps) + len(read.unread) + FIRST_POSITION
+        others = self._unread(wanted - len(read.unread), position)
+        texts = [text for _, text in read.shown]
+        retrieval = Retrieval(
+            self.question.text,
+            tuple(read.steps),
+            self.stopping.reason or ("budget" if self.frontier.left_out else "exhausted"),
+            sum(budget.counts(texts)) if texts else budget.tokens,
+            self.session.usage,
+            tuple(notes),
+            (*read.unread[: max(0, wanted)], *others),
+            answerability=answerability,
+        )
+        return Evidence(
+            retrieval,
+            self.session,
+            self.stopping.says_yes,
+            read.shown,
+            max_new_tokens=max_new_tokens,
+            is_quoted=is_quoted,
+        )
+
+    def _unread(self, count: int, position: int) -> Iterator[Step]:
+        """Yield the `count` best nodes that were not visited and would be kept, by score."""
+        asked, found = count, list[int]()
+        while len(found) < count and asked > 0:
+            best = self.frontier.ranking(asked).tolist()
+            nodes = zip(best, self.budget.fetch(best), strict=True)
+            found = [index for index, node in nodes if self.budget.keeps(node)]
+            asked = 2 * asked if len(best) == asked else 0  # else there are no more
+        for i, index in enumerate(found[:count]):
+            [node] = self.budget.fetch([index])
+            yield Step(position + i, node, False, **self.frontier.parts(index)._asdict())
+
+    def answerability(self, steps: Sequence[Step]) -> float | None:
+        """Estimate the probability that the steps hold an answer; None if it was not fitted for such a search."""
+        request, nodes = self.request, [step.node for step in steps if step.kept]
+        if not nodes:  # a reader would make an answer up
+            return None if request.interruption.stopped else 0.0
+        fits = getattr(request.embedder, "fingerprint", None) == fitted()["embedder"]
+        # why not with a history: a question that refers to others does not name what it is about
+        if request.plan.rules.is_paper or self.question.history or not fits:
+            return None
+        is_default = request.reader.name == fitted()["reader"]
+        p_yes = next((s.p_yes for s in reversed(steps) if s.kept and s.p_yes is not None), None)
+        nearness = Nearness.of(self.view.values_of(self.similarity.first))
+        return answerability(self.question, nodes, nearness, p_yes if is_default else None)
