@@ -118,7 +118,7 @@ def _is_below_groups(rows: Sequence[Row]) -> bool:
     groups, names = rows[0], rows[1]
     below = [i for i, name in enumerate(names) if name and i]
     return (
-        (not names[0] or names[0] == groups[0])
+        (not groups[0] or not names[0] or names[0] == groups[0])
         and len(below) > 1
         and all(_may_name(names[i]) for i in below)
         and all(map(_may_name, filter(None, groups)))
