@@ -1,6 +1,8 @@
-"""Two small worlds for conversations: four documents each, and twelve questions that need the turn before.
+"""Four small worlds for conversations: four documents each, and twelve questions that need the turn before.
 
-`TOWN` is what the search was made with, `SHIPS` was written before anything was measured and left alone.
+The search was made with `TOWN`, `SHIPS` and `GARDENS`; `HOUSE` was written before anything was measured there.
+The questions of the last two refer to persons, things, places, dates, several things, or to no word of the turn
+before at all.
 """
 
 from __future__ import annotations
@@ -146,4 +148,211 @@ SHIPS_PAIRS = [
     Pair(
         "Who was the first captain of the Lotte?", "Heinrich Baum", "What did he play?", "the organ"
     ),
+]
+
+GARDENS = [
+    Document(
+        "minutes",
+        """# Minutes of the garden club, 9 March 2021
+
+The pump in the north field broke in the frost. Mr Okafor offered to repair the pump for 340 euros. The \
+board accepted the offer on 2 March.
+
+The tool shed was moved to the car park in May. The drain under its old place had burst twice.
+
+Petra Voss has been treasurer since 2020. Until then Anton Reis kept the accounts. Next year there will be \
+elections for all offices.
+
+The next meeting is on 14 September at seven in the evening.
+""",
+        "Minutes of March 2021",
+    ),
+    Document(
+        "rules",
+        """# House rules
+
+## Gate
+
+In summer the gate is closed at nine in the evening. From November to February it is locked at five.
+
+## Tools
+
+Members may borrow the shredder and the roller. Both must be brought back within three days, cleaned. \
+Damage is reported to the board.
+
+## Service
+
+The pump is serviced every two years. The boiler of the club house is checked each autumn by the firm \
+Halden. Fire extinguishers are replaced after ten years.
+
+## Burning
+
+Leaves may be burned on the plots in October only, and never after dark.
+""",
+        "House rules",
+    ),
+    Document(
+        "chronicle",
+        """The greenhouse was built in 1998 by the firm Halden. A bequest of Miss Amundsen paid for the \
+whole greenhouse. It has been heated since 2005.
+
+In 2019 the club went on an excursion to the island of Texel. The members visited a seal station and a \
+brewery. The bus was late on the way home.
+
+The Moreaus and the Nakamuras keep bees. Their hives are next to the orchard wall. In a good year the two \
+families sell ninety jars of honey.
+
+The new fence was paid by the city in 2012. The old one had been eaten by rust.
+""",
+        "Chronicle of the club",
+    ),
+    Document(
+        "wege",
+        """# Die Wege
+
+Die Wege werden von Familie Brandt gemäht. Das geschieht alle zwei Wochen, im Winter gar nicht. Das Gras \
+kommt auf den Kompost hinter dem Tor.
+
+Der Schlüssel zum Tor liegt bei Frau Yilmaz. Sie wohnt im Haus Nummer 7.
+""",
+        "Die Wege",
+    ),
+]
+
+GARDENS_PAIRS = [
+    Pair("Who repaired the pump?", "Mr Okafor", "How much did he ask for?", "340 euros"),
+    Pair(
+        "Did the board accept the offer for the pump?",
+        "Yes, the board accepted it.",
+        "When was that?",
+        "on 2 March",
+    ),
+    Pair("Was the tool shed moved?", "Yes, to the car park.", "Why?", "had burst twice"),
+    Pair("Who is the treasurer?", "Petra Voss, since 2020", "And before that?", "Anton Reis"),
+    Pair("When is the gate closed in summer?", "at nine", "And in winter?", "locked at five"),
+    Pair(
+        "Which tools may be borrowed?",
+        "The shredder and the roller",
+        "How long may one keep them?",
+        "within three days",
+    ),
+    Pair("How often is the pump serviced?", "Every two years", "And the boiler?", "each autumn"),
+    Pair("Who built the greenhouse?", "The firm Halden", "Who paid for it?", "bequest"),
+    Pair(
+        "Where did the excursion of 2019 go?",
+        "To the island of Texel",
+        "What did they see there?",
+        "seal station",
+    ),
+    Pair(
+        "Who keeps bees?",
+        "The Moreaus and the Nakamuras",
+        "Where are their hives?",
+        "orchard wall",
+    ),
+    Pair("Wer mäht die Wege?", "Familie Brandt", "Und wie oft?", "alle zwei Wochen"),
+    Pair("Wer hat den Schlüssel zum Tor?", "Frau Yilmaz", "Wo wohnt sie?", "Nummer 7"),
+]
+
+STANDALONE = [
+    "When was the greenhouse built?",
+    "Is it allowed to burn leaves on the plots in October?",
+    "When is the next meeting?",
+    "Who is Petra Voss, and since when has she been treasurer?",
+    "How many jars of honey are there in a good year?",
+    "Wo liegt der Schlüssel zum Tor?",
+    "Was the fence paid by the city?",
+]
+"""Questions about `GARDENS` that refer to nothing before them."""
+
+HOUSE = [
+    Document(
+        "museum",
+        """# The clock museum
+
+The museum was founded by Ruben Castell in 1931. He had collected clocks since his school days. The oldest \
+piece is a water clock from Fez. It was bought at an auction in Lyon.
+
+Until 1958 the collection was shown in the town hall. Since then it has been in the old tannery. The move \
+took eleven weeks.
+
+## Visit
+
+A ticket costs 6 euros. Children pay half. The museum is closed on Mondays, because the clocks are wound \
+on that day.
+""",
+        "The clock museum",
+    ),
+    Document(
+        "lease",
+        """# Lease of the flat at Kiln Street 4
+
+The tenant is Mira Solheim. The landlord is the Orr foundation. Its office is at Harbour Road 12.
+
+The rent is 780 euros a month. It is due on the third working day. A deposit of two rents was paid on \
+1 June 2022.
+
+Cats are permitted. For dogs the written consent of the landlord is needed. The cellar is shared with the \
+neighbours on the first floor.
+""",
+        "Lease",
+    ),
+    Document(
+        "interview",
+        """Q: Who taught you to bake?
+
+A: My grandmother, in Oulu.
+
+Q: What did the two of you bake first?
+
+A: Rye bread, in a stove that was heated with birch.
+
+Q: When did you open the bakery?
+
+A: In the spring of 1987, with my brother Eero.
+
+Q: Was there anything there before?
+
+A: A shop for fishing nets. The floor still smelled of tar.
+""",
+        "Interview with a baker",
+    ),
+    Document(
+        "mail",
+        """From: Ines
+To: Tobias
+
+The sensors in hall 3 were replaced on Tuesday. Two of them came from Danfeld, the rest from Ostrow. The \
+parts from Danfeld are guaranteed for five years, those from Ostrow for two.
+
+The ventilation failed on Friday night. A fuse had melted. Karim found it, and he had a spare one in his \
+car.
+""",
+        "Sensors and ventilation",
+    ),
+]
+
+HOUSE_PAIRS = [
+    Pair("Who founded the museum?", "Ruben Castell", "Since when had he collected?", "school days"),
+    Pair("What is the oldest piece?", "A water clock from Fez", "Where was it bought?", "in Lyon"),
+    Pair(
+        "Where is the collection of clocks now?",
+        "In the old tannery",
+        "And before that?",
+        "in the town hall",
+    ),
+    Pair("How much is a ticket to the museum?", "6 euros", "And for children?", "pay half"),
+    Pair("When is the museum closed?", "On Mondays", "Why?", "are wound"),
+    Pair("Who is the landlord?", "The Orr foundation", "Where is its office?", "Harbour Road"),
+    Pair("How much is the rent?", "780 euros a month", "When is it due?", "third working day"),
+    Pair("Was a deposit paid?", "Yes, two rents", "When was that?", "1 June 2022"),
+    Pair("Are cats permitted?", "Yes", "And dogs?", "written consent"),
+    Pair("When was the bakery opened?", "In 1987", "What was there before?", "fishing nets"),
+    Pair(
+        "Where did the new sensors come from?",
+        "From Danfeld and Ostrow",
+        "How long are they guaranteed?",
+        "for five years",
+    ),
+    Pair("What failed on Friday?", "The ventilation", "How come?", "fuse had melted"),
 ]

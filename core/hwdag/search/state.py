@@ -53,7 +53,7 @@ class SearchState:
         self.view, self.question, self.request = view, question, request
         plan, reader, about = request.plan, request.reader, None
         if question.history:
-            about = topic(view, question.history)
+            about = topic(view, question, question.history)
         self.similarity = Similarity(
             view, question.asked_words, question.vector, plan.scoring, about
         )
