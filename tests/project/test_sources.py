@@ -1,6 +1,7 @@
 """No source of the packages runs code from data, unpickles, or puts values into SQL."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,22 @@ METHODS = frozenset(
         "connection.load_extension",
     ]
 )
+POINTERS = frozenset(
+    [
+        "c_char_p",
+        "c_float",
+        "c_int",
+        "c_size_t",
+        "c_uint",
+        "c_void_p",
+        "cast",
+        "CFUNCTYPE",
+        "create_string_buffer",
+        "data",
+    ]
+)
+"""Parts of ctypes that call PDFium's functions; none loads a library or reads an address."""
+
 SWITCHES = frozenset(["trust_remote_code", "allow_pickle", "shell"])
 
 SQL = (
@@ -153,6 +170,12 @@ def test_nothing_of_a_file_or_a_text_is_run():
     source = (ROOT / database).read_text("utf-8")
     assert source.count("ctypes.") == 2
     assert "ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))" in source
+    # PDFium's functions, in the process that parses
+    for name in ("drawings", "pdfium"):
+        reader = Path(f"core/hwdag_files/{name}.py")
+        assert [what.partition(": ")[2] for what in found.pop(reader)] == ["import ctypes"]
+        source = (ROOT / reader).read_text("utf-8")
+        assert set(re.findall(r"ctypes\.(\w+)", source)) <= POINTERS
     # front matter is composed to nodes, never constructed: no tag of a file makes an object
     front_matter = Path("core/hwdag_files/front_matter.py")
     assert [what.partition(": ")[2] for what in found.pop(front_matter)] == ["import yaml"]
