@@ -34,6 +34,7 @@ from hwdag_files.pieces import (
     pieces_of,
 )
 from hwdag_files.ruled_tables import Cell, ruled_tables
+from hwdag_files.watermarks import Mark, part_marks
 from hwdag_files.words import Word, words_of
 
 Kind = Literal["heading", "paragraph", "rows"]
@@ -94,6 +95,7 @@ class PageLines:
     has_pictures: bool = False
     outline: frozenset[str] = field(default_factory=frozenset)  # titles that lead here, `plain`
     left_out: Counter[str] = field(default_factory=Counter)  # letters, by the reason
+    marks: tuple[Mark, ...] = ()
 
     @property
     def characters(self) -> Counter[float]:
@@ -142,13 +144,16 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
     leftward = sum(bidirectional(sign) in ("R", "AL") for sign in page.text)
     if leftward > MOST_LEFTWARD * len(page.text):
         raise UnreadableError("its text runs from right to left")
-    ordered, height, is_read = list[Piece](), 0.0, np.zeros(len(page.text), bool)
+    ordered, marks = list[Piece](), list[Mark]()
+    height, is_read = 0.0, np.zeros(len(page.text), bool)
     for number, (quarter, chosen) in enumerate(page.views()):
         if number and chosen.sum() <= MOST_TURNED * len(page.text):
             break
         is_read |= chosen
         view = page.view(quarter, chosen)
-        ordered += (piece.moved(height) for piece in _ordered(_pieces(view)))
+        pieces, found = _pieces(view)
+        marks += found
+        ordered += (piece.moved(height) for piece in _ordered(pieces))
         height += view.height
     return PageLines(
         tuple(lines_of(ordered)),
@@ -156,11 +161,12 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
         page.drawing.has_pictures,
         frozenset(map(plain, outline)),
         page.left_out(is_read),
+        tuple(marks),
     )
 
 
-def _pieces(view: View) -> list[Piece]:
-    """The words of a page as pieces of lines, and its tables with lines."""
+def _pieces(view: View) -> tuple[list[Piece], list[Mark]]:
+    """Return the words of a page as pieces of lines, its tables with lines, and what may be marks across it."""
     tables, cells = list[list[Cell]](), np.full(len(view.letters), -1)
     inked = np.fromiter((not sign.isspace() for sign in view.letters.text), bool, len(cells))
     middles = view.letters.boxes.reshape(-1, 2, 2).mean(axis=1)
@@ -173,12 +179,13 @@ def _pieces(view: View) -> list[Piece]:
     words = defaultdict[int, list[Word]](list)
     for word in with_initials(words_of(view.letters, cells)):
         words[word.cell].append(word)
-    pieces, first = list(pieces_of(words[-1])), 0
+    text, marks = part_marks(words[-1])
+    pieces, first = list(pieces_of(text)), 0
     for table in tables:
         texts = [_cell_text(words[first + number]) for number in range(len(table))]
         pieces.append(_ruled(table, texts))
         first += len(table)
-    return pieces
+    return pieces, marks
 
 
 def _cells_of(middles: Points, table: Sequence[Cell]) -> Integers:
@@ -221,6 +228,38 @@ def _ruled(cells: Sequence[Cell], texts: Sequence[str]) -> Piece:
         rows=tuple(tuple(row.get(x, "") for x in left) for _, row in sorted(rows.items())),
         columns=tuple(pairwise([*left, right[-1]])),
     )
+
+
+def without_marks(pages: Mapping[int, PageLines]) -> dict[int, PageLines]:
+    """Leave out marks across pages that are over the text, or on several pages at one place."""
+    found = defaultdict[str, list[tuple[int, Mark]]](list)
+    for number, page in pages.items():
+        for mark in page.marks:
+            found[mark.line.text].append((number, mark))
+
+    def is_left_out(mark: Mark, number: int) -> bool:
+        others = (other for at, other in found[mark.line.text] if at != number)
+        return mark.is_over_text or any(map(mark.is_at_place_of, others))
+
+    return {
+        number: _without(page, [mark for mark in page.marks if is_left_out(mark, number)])
+        for number, page in pages.items()
+    }
+
+
+def _without(page: PageLines, left_out: Sequence[Mark]) -> PageLines:
+    """Return a page with those of its marks that are not left out as lines."""
+    if not page.marks:
+        return page
+    lines, letters = list(page.lines), page.left_out.copy()
+    for mark in page.marks:
+        if mark in left_out:
+            letters["of a mark across the page"] += len(mark.line.text.replace(" ", ""))
+        else:
+            top = mark.line.first.top
+            at = next((i for i, line in enumerate(lines) if line.first.top > top), len(lines))
+            lines.insert(at, mark.line)
+    return replace(page, lines=tuple(lines), left_out=letters, marks=())
 
 
 def blocks_of(

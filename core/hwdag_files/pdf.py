@@ -135,6 +135,7 @@ def _read(pdf: PdfDocument, seconds: float | None) -> _Found:
         found.notes.append(f"read without its layout: {said(error)}")
         for number in range(at, len(pdf)):
             _read_page(pdf, number, found, None)
+    found.pages = layout.without_marks(found.pages)
     return found
 
 

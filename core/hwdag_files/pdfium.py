@@ -19,7 +19,7 @@ import pypdfium2.raw as pdfium
 from pypdfium2 import PdfDocument
 
 from hwdag_files.drawings import Booleans, Boxes, Floats, Integers, drawing_of
-from hwdag_files.visibility import Ink, unseen
+from hwdag_files.visibility import Ink, visibility_of
 
 DESCENT = 0.21
 """Share of a letter's height below its baseline, for all fonts alike, so that lines are level."""
@@ -46,6 +46,7 @@ class Letters:
     size: Floats
     is_bold: Booleans
     style: Integers  # equal for letters of one font and size
+    contrast: Floats  # with the colour below them, up to 255
 
     def __len__(self) -> int:
         return len(self.text)
@@ -60,6 +61,7 @@ class Letters:
             self.size[chosen],
             self.is_bold[chosen],
             self.style[chosen],
+            self.contrast[chosen],
         )
 
 
@@ -92,7 +94,7 @@ class PageReader:
         self._turns = self._page.get_rotation() // 90
         self.drawing = drawing_of(self._page.raw)
         self._read_letters()
-        self.unseen = unseen(self._ink(), self.drawing, self._frame)
+        self._visibility = visibility_of(self._ink(), self.drawing, self._frame)
 
     def _read_letters(self) -> None:
         text = self._textpage.raw
@@ -172,7 +174,9 @@ class PageReader:
     def left_out(self, is_read: Booleans) -> Counter[str]:
         """Count the letters that a person does not see, by the reason, and turned ones that are not read."""
         inked = ~np.fromiter(map(str.isspace, self.text), bool, len(self.text))
-        found = Counter({why: int((inked & which).sum()) for why, which in self.unseen.items()})
+        found = Counter(
+            {why: int((inked & which).sum()) for why, which in self._visibility.unseen.items()}
+        )
         found["that are turned"] = int((inked & ~is_read).sum()) - found.total()
         return +found
 
@@ -183,7 +187,7 @@ class PageReader:
         turns = np.where(abs(right) >= abs(up), np.where(right < 0, 2, 0), np.where(up < 0, 3, 1))
         turns[across >= ASKEW * along] = -1
         turn = turns[self._owner]
-        for letters in self.unseen.values():
+        for letters in self._visibility.unseen.values():
             turn[letters] = -1
         counts = [(int((turn == quarter).sum()), quarter) for quarter in range(4)]
         # why the second: a page without letters is seen as it is shown
@@ -198,7 +202,7 @@ class PageReader:
     def in_order(self) -> str:
         """Return the text in the order of the file, with the blanks and line breaks of PDFium."""
         is_read = np.ones(len(self._all_codes), bool)
-        for letters in self.unseen.values():
+        for letters in self._visibility.unseen.values():
             is_read[self._real[letters]] = False
         text = self._all_codes[is_read].tobytes().decode("utf-32-le", "surrogatepass")
         text = re.sub("-?[\x02\ufffe]", "-\n", text)
@@ -221,7 +225,12 @@ class PageReader:
             return_inverse=True,
         )
         letters = Letters(
-            self.text, boxes, sizes, self._bold[self._owner], style.reshape(-1)[self._owner]
+            self.text,
+            boxes,
+            sizes,
+            self._bold[self._owner],
+            style.reshape(-1)[self._owner],
+            self._visibility.contrast,
         )
         if quarter % 2:
             width, height = height, width

@@ -19,7 +19,7 @@ from hwdag_files.drawings import (
 )
 
 FAINT = 12.0
-"""Opacity, or difference from the colour below them, of 255, at which letters are not seen."""
+"""Contrast with the colour below them, of 255, at which letters are not seen."""
 
 TINY = 1.5  # points, type that nobody reads, on a page whose usual type is three times as large
 HALF = 0.5  # of a letter's size, the distance of two that are at one place
@@ -40,10 +40,18 @@ class Ink:
     order: Integers  # among all that is drawn
 
 
-def unseen(
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """Which letters of a page nobody sees, by the reason, and how much the others stand out."""
+
+    unseen: dict[str, Booleans]
+    contrast: Floats  # between a letter and the colour below it, up to 255
+
+
+def visibility_of(
     ink: Ink, drawing: Drawing, frame: tuple[float, float, float, float]
-) -> dict[str, Booleans]:
-    """Return the letters that a person does not see, by the reason.
+) -> Visibility:
+    """Find the letters that a person does not see.
 
     Letters that a program for OCR put over a scan, or under it, are seen in its picture.
     """
@@ -52,21 +60,23 @@ def unseen(
     outside = (x < left) | (x > right) | (y < bottom) | (y > top)
     background, covered, on_picture, below_picture = _surroundings(ink, drawing)
     is_known = (ink.colour[:, 0] >= 0) & (background[:, 0] >= 0)
-    is_faint = (abs(ink.colour - background).max(axis=1) < FAINT) & is_known
-    is_faint |= ink.opacity < FAINT
+    difference = np.where(is_known, abs(ink.colour - background).max(axis=1), 255.0)
+    contrast = difference * ink.opacity / 255
+    is_faint = contrast < FAINT
     typical = float(np.median(ink.size)) if len(x) else 0.0
     tiny = (ink.size < TINY) & (typical > 3 * TINY)
     covered, tiny = covered & ~outside, tiny & ~outside & ~covered
     is_layer = (~ink.has_ink | below_picture) & ~(outside | covered | tiny)
     faint = is_faint & ~(outside | covered | tiny | is_layer)
     is_seen = ~(outside | covered | tiny | is_layer | faint)
-    return {
+    reasons = {
         "outside the page": outside,
         "covered": covered,
         "too small to read": tiny,
         "in the colour of the page": faint,
         "without ink": is_layer & _is_second(ink, is_layer & on_picture, is_layer, is_seen),
     }
+    return Visibility(reasons, np.where(ink.has_ink, contrast, 255.0))
 
 
 def _surroundings(ink: Ink, drawing: Drawing) -> tuple[Colours, Booleans, Booleans, Booleans]:

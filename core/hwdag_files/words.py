@@ -54,6 +54,7 @@ class Word(NamedTuple):
     cell: int = -1  # of the table on the page that it stands in
     is_before_blank: bool = False
     is_after_blank: bool = False
+    contrast: float = 255.0  # with the colour below it
 
 
 def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
@@ -87,6 +88,7 @@ def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
         cells[starts].tolist(),
         before_blank[np.subtract(ends, 1)].tolist(),
         after_blank[starts].tolist(),
+        letters.contrast[starts].tolist(),
         strict=True,
     )
     return list(map(Word._make, found))
