@@ -179,10 +179,11 @@ def _remote(local: GraphBuilder, ask: Ask, spent: _Spent) -> GraphBuilder:
 def _ask(ray: Any, actor: Any, method: str, *args: Any, **options: Any) -> tuple[Any, Usage]:
     try:
         made: tuple[Any, Usage] = ray.get(getattr(actor, method).remote(*args, **options))
-    except ray.exceptions.RayActorError as error:
+    except (ray.exceptions.RayActorError, ray.exceptions.NodeDiedError) as error:
         raise ModelError(
-            "a worker died again and again while it made one call; give it more memory, or a "
-            f"smaller replay_batch ({error})"
+            f"a worker died again and again while it made one call: {error}\nIf its memory ran out, give "
+            "it more, or a smaller replay_batch; if its node was lost, start the build again on a node "
+            "that runs. What was finished is kept"
         ) from error
     return made
 

@@ -54,7 +54,7 @@ def merge(
                 found[name] = source
                 with _blaming(source, name):
                     _, rows, last_call = read_document(connection, number, source.header.dimension)
-                    _write(new, target, rows, last_call, before)
+                _write(new, target, rows, last_call, before)
                 advance()
 
 
@@ -138,10 +138,11 @@ def repair(
             for number in numbers:
                 try:
                     entry, rows, last_call = read_document(source, number, header.dimension)
-                    _write(new, target, rows, last_call)
-                    kept[entry.document.id] = None
                 except UNREADABLE:
                     lost.append(id_of(source, number) or f"number {number}")
+                else:
+                    _write(new, target, rows, last_call)
+                    kept[entry.document.id] = None
                 advance()
         if lost and not kept:
             raise _nothing_in(path)
@@ -275,7 +276,8 @@ def _write(
 ) -> int:
     """Write what `read_document` returned, where `before` calls are already; returns the new number."""
     new.database.bound(writing=True)
-    return write_rows(target, rows, last_call if last_call == PENDING else before + last_call)
+    with new.database.errors():
+        return write_rows(target, rows, last_call if last_call == PENDING else before + last_call)
 
 
 def _copy_calls(source: sqlite3.Connection, new: Store, target: sqlite3.Connection) -> int:
@@ -285,7 +287,8 @@ def _copy_calls(source: sqlite3.Connection, new: Store, target: sqlite3.Connecti
     for number, _, row in sound_calls(source):
         if row is not None:
             new.database.bound(writing=True)
-            insert_guarded(target, "calls", columns, [(before + number, *row)])
+            with new.database.errors():
+                insert_guarded(target, "calls", columns, [(before + number, *row)])
     # why: calls to come must have larger numbers than the `last_call` of every document
     target.execute("DELETE FROM sqlite_sequence WHERE name = 'calls'")
     last = before + _last_number(source)

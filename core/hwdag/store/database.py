@@ -189,7 +189,7 @@ class Database:
             if not self._alone:
                 refuse_foreign_files(whole)
             uri = whole.as_uri() + ("?mode=ro&immutable=1" if self._alone else f"?mode={mode}")
-        with self._sqlite_errors():
+        with self.errors():
             # isolation_level=None: `_transaction` alone begins transactions
             self._connection = sqlite3.connect(
                 uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -241,14 +241,14 @@ class Database:
 
     def version(self) -> int:
         """Return a number equal to an earlier one if nobody, in any process, has written since."""
-        with self._lock, self._sqlite_errors():
+        with self._lock, self.errors():
             connection = self._open()
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return connection.total_changes << 32 | int(others)
 
     def vacuum(self) -> None:
         """Rewrite the file without gaps. It stays intact throughout, and others can read it."""
-        with self._lock, self._sqlite_errors():
+        with self._lock, self.errors():
             connection = self._open()
             self.bound(writing=True)
             # why a file: SQLite copies everything first, which may not fit into memory
@@ -260,15 +260,20 @@ class Database:
 
     def copy(self, target: Path) -> None:
         """Write a snapshot to a new file."""
-        with self._lock, self._sqlite_errors():
+        with self._lock, self.errors():
             connection = self._open()
             self.bound(writing=True)
             # why a URI: file names need not be UTF-8
-            connection.execute("VACUUM INTO ?", [target.resolve().as_uri()])
+            try:
+                connection.execute("VACUUM INTO ?", [target.resolve().as_uri()])
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname in _OF_A_COPY:
+                    raise as_index_error(error, target) from error
+                raise
 
     def image(self) -> bytes:
         """Return a snapshot as the bytes of a file."""
-        with self._lock, self._sqlite_errors():
+        with self._lock, self.errors():
             return self._open().serialize()
 
     def bound(self, *, writing: bool = False) -> None:
@@ -297,7 +302,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._sqlite_errors():
+        with self._lock, self.errors():
             connection = self._open()
             try:
                 connection.execute(begin)
@@ -309,7 +314,8 @@ class Database:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def _sqlite_errors(self) -> Iterator[None]:
+    def errors(self) -> Iterator[None]:
+        """Turn an error of sqlite3 in the block into one that names this file."""
         try:
             yield
         except sqlite3.Error as error:
@@ -317,6 +323,12 @@ class Database:
         except UnicodeDecodeError as error:  # in a message that quotes a damaged name
             raise corrupt(self.name, error) from error
 
+
+_OF_A_COPY = (
+    *("SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC"),
+    *("SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_DIR_FSYNC"),
+)
+"""Errors of a snapshot that are of the new file; it writes to no other one."""
 
 _DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
