@@ -250,6 +250,31 @@ def test_untrusted_text_forges_neither_sections_nor_numbers():
     assert "\u202e" not in asked[0]
 
 
+@pytest.mark.parametrize("second", ["Minutes", "minutes", "Minutes > Money"])
+def test_documents_with_one_title_are_told_apart(second):
+    """Or a title makes a document look like a section of another one."""
+    documents = [
+        Document("may.md", "# Money\n\nThe mill gave 300 euros.", "Minutes"),
+        Document("june.md", "The mill gave 400 euros.", second),
+        Document("mill.md", "The mill gave flour.", "The mill"),
+    ]
+    prompts = list[str]()
+    with HWDAGIndex.from_documents(
+        documents,
+        method="evidence",
+        reader=ScriptedLM(),
+        embedder=HashingEmbedder(),
+        answerer=lambda prompt: prompts.append(prompt) or "300 [1].",
+    ) as index:
+        index.answer("What did the mill give?")
+    titles = {line for line in prompts[0].splitlines() if line.startswith("## ")}
+    assert titles == {
+        "## Minutes > Money (may.md)",
+        f"## {second} (june.md)",
+        "## The mill",
+    }
+
+
 @given(
     st.lists(st.sampled_from(["[1]", "[2,3]", "[1-3]", " [9]", "word", " ", "[", "]", "[x]", "1"])),
     st.data(),
