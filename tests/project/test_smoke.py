@@ -16,8 +16,8 @@ from hwdag_lab.eval.evidence import evidence_scores
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
 SMOKE = DATA / "smoke.jsonl"
-BUDGET = 1024
-BEGINNING = 8_000
+BUDGET = 512
+BEGINNING = 4_000
 """Characters of a long document: twice what the walk may read."""
 
 MULTI_HOP = ("hotpotqa", "musique", "2wikimultihopqa")
