@@ -15,6 +15,7 @@ from hwdag_files.mail import mail_content, mailbox_content
 from hwdag_files.markup import xml_content
 from hwdag_files.notebook import notebook_content
 from hwdag_files.records import records_content
+from hwdag_files.rst import rst_content
 from hwdag_files.rtf import rtf_content
 from hwdag_files.sheets import workbook_content
 from hwdag_files.slides import slides_content
@@ -35,6 +36,7 @@ TEXT_READERS: Mapping[str, Callable[[bytes], Content]] = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), records_content),
     ".eml": mail_content,
     ".mbox": mailbox_content,
+    ".rst": rst_content,
     ".rtf": rtf_content,
     **dict.fromkeys((".srt", ".vtt"), subtitles_content),
     ".xml": xml_content,

@@ -62,7 +62,6 @@ PLAIN_READERS: Mapping[str, Callable[[bytes], Content]] = {
     **dict.fromkeys((".txt", ".text"), text_content),
     **dict.fromkeys((".md", ".markdown"), markdown_content),
     **dict.fromkeys((".csv", ".tsv"), rows_content),
-    ".rst": plain_content,
     **dict.fromkeys(_CODE.split(), code_content),
 }
 """Readers by suffix whose time is linear and small, for the calling process."""
