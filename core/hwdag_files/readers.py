@@ -14,6 +14,7 @@ from hwdag_files.html import html_content
 from hwdag_files.mail import mail_content, mailbox_content
 from hwdag_files.markup import xml_content
 from hwdag_files.notebook import notebook_content
+from hwdag_files.odf import odp_content, ods_content, odt_content
 from hwdag_files.records import records_content
 from hwdag_files.rst import rst_content
 from hwdag_files.rtf import rtf_content
@@ -26,6 +27,9 @@ READERS: Mapping[str, Callable[[bytes], Content]] = {
     ".docx": word_content,
     ".epub": epub_content,
     ".ipynb": notebook_content,
+    ".odp": odp_content,
+    ".ods": ods_content,
+    ".odt": odt_content,
     ".pptx": slides_content,
     ".xlsx": workbook_content,
 }
@@ -43,5 +47,5 @@ TEXT_READERS: Mapping[str, Callable[[bytes], Content]] = {
 }
 """Readers of texts with a structure, which are quick enough for the calling process if a file is small."""
 
-PACKED_SUFFIXES = frozenset({".docx", ".epub", ".pptx", ".xlsx"})
+PACKED_SUFFIXES = frozenset(READERS) - {".ipynb"}
 """Kinds that are zips: their unpacked size is checked first."""
