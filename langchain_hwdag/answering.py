@@ -6,7 +6,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    content,
+    convert_to_messages,
+)
 from langchain_core.runnables import Runnable, RunnableGenerator
 from langchain_core.runnables.utils import AddableDict
 
@@ -14,10 +20,12 @@ from hwdag.answers.stream import AnswerStream
 from hwdag.errors import EmptyIndex, InputError
 from hwdag.search.follow_ups import turns_of
 from hwdag.threads import each_in_a_thread, in_question_thread
+from hwdag.types import Answer
 from langchain_hwdag.documents import node_document
 
 QUESTIONS = ("question", "input", "query")  # keys of a question in a mapping
 HISTORIES = ("history", "chat_history")
+HAS_REFUSALS = hasattr(content, "RefusalContentBlock")  # from langchain-core 1.7.5 on
 MESSAGE_ROLES = ("human", "user", "ai", "assistant", "system")  # of messages as tuples
 
 
@@ -54,12 +62,32 @@ def _context(stream: AnswerStream) -> list[Any]:
 
 def _end(stream: AnswerStream | None) -> AddableDict:
     if stream is None:  # empty, like LangChain's own stores at first
-        return AddableDict(answer="", context=[], citations=[], searched_for=None)
-    answer = stream.answer.to_dict()
-    found = AddableDict(citations=answer["citations"], searched_for=stream.retrieval.searched_for)
-    if not answer["answer"]:
+        none: dict[str, Any] = {"answer": "", "context": [], "citations": [], "searched_for": None}
+        return AddableDict(none, found=False, confidence=None, message=AIMessage(""))
+    answer = stream.answer
+    found = AddableDict(
+        citations=answer.to_dict()["citations"],
+        searched_for=stream.retrieval.searched_for,
+        found=answer.found,
+        confidence=answer.confidence,
+        message=as_message(answer),
+    )
+    if not answer.text:
         found["answer"] = ""
     return found
+
+
+def as_message(answer: Answer) -> AIMessage:
+    """Return an answer as a message; "not found" as a refusal, if this version of LangChain has one.
+
+    The reply of an answerer, which follows "not found", is a text as always.
+    """
+    if answer.found is not False or not HAS_REFUSALS:
+        return AIMessage(answer.text)
+    reply = answer.reply if answer.answered_by is not None else ""
+    refused = answer.text.removesuffix(reply).strip()
+    parts: list[str | dict[Any, Any]] = [{"type": "refusal", "refusal": refused}]
+    return AIMessage([*parts, {"type": "text", "text": reply}] if reply else parts)
 
 
 def _whole(chunks: Sequence[Any]) -> Any:

@@ -312,9 +312,10 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
 
         It takes a question, or a mapping with `question` (or `input`) and `history` (or `chat_history`):
         messages, or (question, answer) pairs. It returns `answer`, `citations`, `context` (the nodes as
-        documents) and `searched_for`; streamed, `answer` comes in pieces. `options` are those of
-        `hwdag.HWDAGIndex.answer`, such as `answerer=`, a LangChain model; else the fields of the index
-        hold.
+        documents), `searched_for`, `found`, `confidence` and `message`, the answer as an `AIMessage`, in
+        which "not found" is a refusal from langchain-core 1.7.5 on. Streamed, `answer` comes in pieces.
+        `options` are those of `hwdag.HWDAGIndex.answer`, such as `answerer=`, a LangChain model; else
+        the fields of the index hold.
         """
         if "answerer" in options:
             options["answerer"] = as_writer(options["answerer"])

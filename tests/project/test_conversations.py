@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
 from io import StringIO
+from operator import add
 from typing import Any
 
 import pytest
@@ -37,6 +40,8 @@ from hwdag_app.main import main
 from hwdag_app.mcp.tools import Tools
 from hwdag_app.serve.application import application
 from hwdag_lab.scripted import ScriptedLM
+from langchain_hwdag import answering
+from langchain_hwdag.answering import as_message
 
 MOST = 1  # wrong of 12
 
@@ -330,3 +335,28 @@ async def test_the_twins_and_the_streams_know_the_conversation(small):
     assert len(engine.chat_history) == 4
     engine.reset()
     assert engine.chat_history == []
+
+
+def test_an_answer_that_is_not_found_is_a_refusal_to_langchain(small):
+    answer = small.answer("When was she born?", history=HISTORY)
+    said = replace(answer, text="It is not there.", reply="42", found=False)
+    replied = replace(said, text="It is not there.\n\nReply: 42", answered_by="model")
+    refused = {"type": "refusal", "refusal": "It is not there."}
+    marked = {"type": "refusal", "refusal": "It is not there.\n\nReply:"}
+    if answering.HAS_REFUSALS:
+        assert as_message(said).content_blocks == [refused]
+        assert as_message(replied).content_blocks == [marked, {"type": "text", "text": "42"}]
+        assert as_message(said).text == ""
+    else:
+        assert as_message(said).text == said.text
+    for found in (True, None):
+        assert as_message(replace(said, found=found)).content == said.text
+    chain: Any = langchain_hwdag.HWDAGIndex(index=small).as_runnable()
+    given = {"question": "When was she born?", "history": HISTORY}
+    for whole in (chain.invoke(given), reduce(add, chain.stream(given))):
+        assert whole["message"] == as_message(answer)
+        assert (whole["found"], whole["confidence"]) == (answer.found, answer.confidence)
+    empty: Any = langchain_hwdag.HWDAGIndex(
+        index=HWDAGIndex(embedder=HashingEmbedder())
+    ).as_runnable()
+    assert empty.invoke("Who?")["message"].text == "" and empty.invoke("Who?")["found"] is False
