@@ -28,6 +28,11 @@ MINUTES = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.p
 SECONDS = {
     *MINUTES,
     "test_adapter.py",
+    "test_answers.py",
+    "test_full_disks.py",
+    "test_hanging_answerers.py",
+    "test_refusals.py",
+    "test_uploads.py",
     "test_adapter_recipe.py",
     "test_architectures.py",
     "test_attention.py",

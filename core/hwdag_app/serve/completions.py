@@ -6,11 +6,12 @@ import time
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from hwdag.answers.generated import CUT_OFF
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader
 from hwdag.search.follow_ups import turns_of
@@ -64,7 +65,7 @@ class Completions:
             answer = await unless_gone(request, self._whole(name, system, question, asked))
         usage, finish = _usage(answer, system), _finish(answer, system, wanted)
         said = {"role": "assistant", "content": answer.text, "refusal": None}
-        message = {**said, "citations": citations(answer)}
+        message = {**said, **judged(answer)}
         choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
         return JSONResponse(
             head | {"object": "chat.completion", "choices": [choice], "usage": usage}
@@ -103,7 +104,7 @@ class Completions:
                         yield chunk({"content": event})
                     elif isinstance(event, Answer):
                         finish = _finish(event, system, asked.get("max_new_tokens"))
-                        yield chunk({"citations": citations(event)}, finish)
+                        yield chunk(judged(event), finish)
                         if with_usage:
                             yield frame(head | {"choices": [], "usage": _usage(event, system)})
         except Exception as error:
@@ -141,10 +142,14 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def citations(answer: Answer) -> list[dict[str, Any]]:
-    """Return the sentences that support an answer, best first; offsets count characters."""
-    found: list[dict[str, Any]] = answer.to_dict()["citations"]
-    return found
+def judged(answer: Answer) -> dict[str, Any]:
+    """Return what a message has besides its text: citations, best first, and what is known of the answer.
+
+    `found` is whether the documents seem to hold an answer, `confidence` the probability that this one is
+    right; either may be None. Offsets count characters.
+    """
+    shown = answer.to_dict()
+    return {name: shown[name] for name in ("citations", "found", "confidence", "notes")}
 
 
 def _replied(answer: Answer, system: Asked) -> int:
@@ -155,8 +160,10 @@ def _replied(answer: Answer, system: Asked) -> int:
     return reader.count_tokens([answer.reply])[0]
 
 
-def _finish(answer: Answer, system: Asked, most: int | None) -> Literal["stop", "length"]:
-    """Why an answer ended; one of as many tokens as were allowed was cut."""
+def _finish(answer: Answer, system: Asked, most: int | None) -> str:
+    """Why an answer ended: the reason of an answerer, or "length" after as many tokens as were allowed."""
+    if cut := [reason for reason, note in CUT_OFF.items() if note in answer.notes]:
+        return cut[0]
     return "stop" if most is None or _replied(answer, system) < most else "length"
 
 
