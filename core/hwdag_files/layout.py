@@ -21,6 +21,7 @@ import numpy as np
 from hwdag.text.tables import names_columns, table_lines
 from hwdag_files.content import UnreadableError
 from hwdag_files.drawings import Integers, Points
+from hwdag_files.footnotes import begins_note, note_lines
 from hwdag_files.initials import with_initials
 from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
 from hwdag_files.pdfium import PageReader, View
@@ -37,7 +38,7 @@ from hwdag_files.ruled_tables import Cell, ruled_tables
 from hwdag_files.watermarks import Mark, part_marks
 from hwdag_files.words import Word, words_of
 
-Kind = Literal["heading", "paragraph", "rows"]
+Kind = Literal["heading", "paragraph", "rows", "note"]
 Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
 
 PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables have fewer
@@ -267,11 +268,33 @@ def blocks_of(
 ) -> list[Block]:
     """Put lines together; `body` is the size of the text's type, `running` lines are left out.
 
-    A table at the top goes on with the names of the columns of `before`, the last block of the page
-    before, where it has the same columns.
+    Notes at the foot of the page or of its columns come last. A table at the top goes on with the names
+    of the columns of `before`, the last block of the page before, where it has the same columns.
     """
     left_out = set(map(id, running))
     lines = [line for line in page.lines if id(line) not in left_out]
+    notes = note_lines(lines, body, page.height)
+    text = [line for at, line in enumerate(lines) if at not in notes]
+    blocks = _blocks(text, page, body, before)
+    if not blocks or blocks[-1].kind == "heading":
+        return _blocks(lines, page, body, before)
+    return [*blocks, *_notes([lines[at] for at in notes])]
+
+
+def _notes(lines: Iterable[Line]) -> Iterator[Block]:
+    note = Block("note", [])
+    for line in lines:
+        if begins_note(line) and note.lines:
+            yield note
+            note = Block("note", [])
+        note.lines.append(line.text)
+    if note.lines:
+        yield note
+
+
+def _blocks(
+    lines: Sequence[Line], page: PageLines, body: float, before: Block | None
+) -> list[Block]:
     blocks, tables = list[Block](), open_tables(lines)
     at = 0
     while at < len(lines):

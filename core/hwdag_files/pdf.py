@@ -17,6 +17,7 @@ from hwdag.text.characters import without_surrogates
 from hwdag.text.words import UNSPACED
 from hwdag_files import layout
 from hwdag_files.content import Content, UnreadableError, said
+from hwdag_files.page_texts import PageText, joined, undivided
 from hwdag_files.pdfium import PageReader
 
 MOST_MESSAGES = 5  # notes on single pages of one file
@@ -24,7 +25,6 @@ LARGE_TITLE = 1.3  # type of a title on the first page, over that of the text
 MOST_LISTED = 20  # pages of a note
 END_BYTES = 2048  # of a file, among which it says that they are the last
 
-_PAGE_BREAK = "\n\n"
 PRINTED = 0.7  # share of the words of a title in the metadata that the first page has, too
 _NO_TITLE = re.compile(
     r"\(?anonymous\)?|(?:untitled|unbenannt|document|slide|folie|layout)[-_ ]?\d*|microsoft \w+ - .*|"
@@ -34,8 +34,6 @@ _NO_TITLE = re.compile(
 _WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])")
 # why: a word in the forms that its letters have on paper is another one than that of a question
 _FORMS = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe80-\ufefc]+")  # ligatures, and those of Arabic
-_DIVIDED = re.compile(rf"(-?)([^\W_]+)-[\n{layout.LINE_END}]([^\W_]+)")
-LONGEST_LINK = 4  # letters of the middle of a compound, such as "state-of-the-art"
 
 
 def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
@@ -49,12 +47,12 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     """
     pdf = _opened(data)
     found = _read(pdf, layout_seconds)
-    pages, title = _texts(found)
-    title = _title(pdf.get_metadata_value("Title"), pages[0] or "", title)
+    pages, known, title = _texts(found)
+    title = _title(pdf.get_metadata_value("Title"), pages[0].text, title)
     pdf.close()
     if len(found.lost) == len(pages):
         raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
-    text, starts = _joined(pages)
+    text, starts = joined(pages, known)
     text, odd = without_surrogates(text)
     notes = list(dict.fromkeys(found.notes))[:MOST_MESSAGES]
     if b"%%EOF" not in data[-END_BYTES:]:
@@ -75,23 +73,6 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     if text.strip() and blank:
         notes.append(f"nothing to read on {_named(blank)}")
     return Content(text, title, tuple(notes), tuple(starts))
-
-
-def _joined(pages: Sequence[str | None]) -> tuple[str, list[int]]:
-    """The text of all pages, and where each begins; a sentence goes on over the end of a page."""
-    text, starts = "", list[int]()
-    parts, length = list[str](), 0
-    for page in pages:
-        if page and length:
-            goes_on = page[0].islower() and not text.endswith(layout.SENTENCE_END)
-            parts.append("\n" if goes_on else _PAGE_BREAK)
-            length += len(parts[-1])
-        starts.append(length)
-        if page:
-            parts.append(page)
-            length += len(page)
-            text = page
-    return "".join(parts), starts
 
 
 def _left_out(pages: Mapping[int, layout.PageLines]) -> Iterator[str]:
@@ -164,23 +145,28 @@ def _plain(page: PageReader) -> str:
     return _FORMS.sub(lambda forms: normalize("NFKC", forms[0]), page.in_order())
 
 
-def _texts(found: _Found) -> tuple[list[str | None], str]:
-    """The text of each page, None where it is lost, and the largest heading of the first page."""
+def _texts(found: _Found) -> tuple[list[PageText], set[str], str]:
+    """The text of each page, the words of all, and the largest heading of the first page."""
     pages = found.pages
     characters = sum((page.characters for page in pages.values()), Counter[float]())
     body = characters.most_common(1)[0][0] if characters else 0.0
     running = layout.running_lines(pages, body)
     blocks: dict[int, list[layout.Block]] = {}
     for (number, page), lines in zip(pages.items(), running, strict=True):
-        before = blocks.get(number - 1)
+        before = [block for block in blocks.get(number - 1, ()) if block.kind != "note"]
         blocks[number] = layout.blocks_of(page, body, lines, before[-1] if before else None)
     ranks = _ranks(blocks.values())
     known = {word for found in blocks.values() for block in found for word in _words(block)}
-    texts = [
-        _rendered(blocks[number], ranks, known) if number in blocks else found.plain.get(number)
-        for number in range(len(pages) + len(found.plain) + len(found.lost))
-    ]
-    return texts, _largest_heading(blocks.get(0, ()), body)
+
+    def text_of(number: int) -> PageText:
+        if number not in blocks:
+            return PageText(found.plain.get(number, ""))
+        notes = [block for block in blocks[number] if block.kind == "note"]
+        others = [block for block in blocks[number] if block.kind != "note"]
+        return PageText(_rendered(others, ranks, known), _rendered(notes, ranks, known))
+
+    texts = [text_of(number) for number in range(len(pages) + len(found.plain) + len(found.lost))]
+    return texts, known, _largest_heading(blocks.get(0, ()), body)
 
 
 @contextmanager
@@ -223,10 +209,10 @@ def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: se
     parts = list[str]()
     for block in blocks:
         if block.kind == "rows":
-            rows = [_undivided(line, known).replace(layout.LINE_END, "") for line in block.lines]
+            rows = [undivided(line, known).replace(layout.LINE_END, "") for line in block.lines]
             parts.append("\n".join(rows))
             continue
-        text = _on_one_line(_undivided("\n".join(block.lines), known))
+        text = _on_one_line(undivided("\n".join(block.lines), known))
         parts.append(f"{'#' * ranks[block.size]} {text}" if block.kind == "heading" else text)
     return "\n\n".join(part for part in parts if part)
 
@@ -234,23 +220,6 @@ def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: se
 def _on_one_line(text: str) -> str:
     """Without line breaks: a blank for each, but none where words are not parted by blanks."""
     return _WITHIN_WORDS.sub("", text).replace("\n", " ")
-
-
-def _undivided(text: str, known: set[str]) -> str:
-    """Put words together that the end of a line divides.
-
-    A hyphen stays that the text has elsewhere, or that is one of a compound, a number or a name.
-    """
-
-    def whole(match: re.Match[str]) -> str:
-        lead, first, second = match.groups()
-        is_link = bool(lead) and len(first) <= LONGEST_LINK
-        is_name = len(first) == 1 or not (first + second).isalpha() or not second[0].islower()
-        if is_link or is_name or f"{first}-{second}".lower() in known:
-            return f"{lead}{first}-{second}"
-        return lead + first + second
-
-    return _DIVIDED.sub(whole, text)
 
 
 def _largest_heading(blocks: Sequence[layout.Block], body: float) -> str:
