@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -114,6 +115,8 @@ def _converted(data: bytes, suffix: str) -> Content:
     notes = (f"{odd} characters that are not Unicode replaced",) if odd else ()
     title, _ = without_surrogates(found.title)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not found.times:  # they count characters
+        text = re.sub("[\xad\u2060]", "", text)
     return replace(found, text=text.strip(), title=title.strip(), notes=(*found.notes, *notes))
 
 

@@ -1,6 +1,7 @@
 """Words of nodes: BM25 under a filter, and who is named where."""
 
 import math
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from hwdag.corpus import lexicon as lexicons
 from hwdag.corpus.block import Block, indexed
 from hwdag.corpus.lexicon import K1, B, Lexicon
 from hwdag.corpus.segments import Segment
+from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError, UnknownOption
 from hwdag.index import HWDAGIndex
 from hwdag.text.words import content_words as words
+from hwdag.text.words import plain
 from hwdag.types import Document, Node, Span
 
 TEXTS = st.lists(st.text(alphabet="abcd ", max_size=20), min_size=1, max_size=12)
@@ -101,6 +104,38 @@ def test_nodes_under_a_heading_that_a_text_mentions():
     asked = words("Who led the Green Bay Packers?")
     assert found.named_in(text, but=asked).tolist() == [1]
     assert found.named_in("Nothing of it.").size == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "same"),
+    [
+        ("Café Müller Ångström", normalize("NFD", "Café Müller Ångström")),
+        ("Donaudampfschiff", "Donau\xaddampf\xadschiff"),
+        ("Getriebegehäuse", "\ufeffGetriebe\u200bge\u2060häuse"),
+        ("ABC123 ﾊﾟﾝ", "ＡＢＣ１２３ パン"),
+        ("five offices", "ﬁve oﬃces"),
+        ("السلام", "ﺍﻟﺴﻼﻡ"),
+        ("한국어", normalize("NFD", "한국어")),
+    ],
+)
+def test_words_that_look_the_same_are_the_same(typed, same):
+    assert words(typed) == words(same)
+    assert plain(same) == plain(typed)
+
+
+def test_words_that_look_different_are_different():
+    assert words("10²") != words("102") and words("Muller") != words("Müller")
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_name_is_found_in_either_form(form):
+    names = ["Müller", "Möller", "Moller", "Muller", "Miller", "Mahler"]
+    text = " ".join(f"Das Café {name} öffnet um {6 + i} Uhr." for i, name in enumerate(names))
+    index = HWDAGIndex.from_documents(
+        [Document("cafes", normalize(form, text))], embedder=HashingEmbedder(), method="evidence"
+    )
+    best = index.search(normalize("NFC", "Wann öffnet das Café Müller?")).best(1)[0].node.text
+    assert normalize("NFC", best) == "Das Café Müller öffnet um 6 Uhr."
 
 
 def test_words_of_scripts_without_spaces_are_characters():

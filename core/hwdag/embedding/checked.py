@@ -11,7 +11,7 @@ import numpy as np
 from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
-from hwdag.text.words import words
+from hwdag.text.words import plain, words
 
 MANY = 8
 """Texts without a vector that are an error if they are most of a call; fewer may be odd ones."""
@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger("hwdag")
 
 
 def embedded(embedder: Embedder, texts: Sequence[str], *, document: str = "") -> Vectors:
-    """Embed passages, (texts, dimension), in float32; `document` is named in errors.
+    """Embed passages in their `plain` form, (texts, dimension), in float32; `document` is named in errors.
 
     A text without words may have the vector zero. A text with words that has it is found by its words
     alone: a warning counts those texts.
@@ -30,7 +30,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, document: str = "") ->
     """
     if not texts:
         return np.zeros((0, embedder.dimension), np.float32)
-    rows = as_rows(embedder.name, embedder.embed(list(texts)), len(texts), document)
+    rows = as_rows(embedder.name, embedder.embed(list(map(plain, texts))), len(texts), document)
     _check_dimension(embedder, rows.shape[1], document)
     with_words = [i for i, text in enumerate(texts) if words(text)]
     if unread := [texts[i] for i in with_words if not rows[i].any()]:
@@ -50,12 +50,12 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, document: str = "") ->
 
 
 def embedded_question(embedder: Embedder, question: str) -> Vectors:
-    """Embed a question, (dimension,), in float32.
+    """Embed a question in its `plain` form, (dimension,), in float32.
 
     Raises:
         InputError: not a vector of finite numbers, or the vector zero for a question with words.
     """
-    row: Vectors = as_rows(embedder.name, [embedder.embed_query(question)], 1)[0]
+    row: Vectors = as_rows(embedder.name, [embedder.embed_query(plain(question))], 1)[0]
     _check_dimension(embedder, len(row))
     if not row.any() and words(question):
         raise InputError(

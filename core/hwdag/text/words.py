@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from unicodedata import category
+from unicodedata import category, normalize
 
 # why: scripts without spaces between words are taken character by character
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -42,9 +42,25 @@ MONTHS = {
 _VERBS = ("may", "march")
 
 
+_UNSEEN = re.compile("[\xad\u180e\u200b\u2060\ufeff]")
+_COMPATIBLE = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc\uff01-\uffdc]+")
+"""Ligatures, forms of Arabic letters, and signs of full and half width."""
+
+
+def plain(text: str) -> str:
+    """Return a text as people type it: composed, without soft hyphens, ligatures and signs of full width.
+
+    Raised digits stay: 10² is not 102.
+    """
+    if text.isascii():
+        return text
+    text = _COMPATIBLE.sub(lambda found: normalize("NFKC", found[0]), _UNSEEN.sub("", text))
+    return normalize("NFC", text)
+
+
 def words(text: str) -> list[str]:
-    """Find lower-cased runs of letters and digits, in order, with repetitions."""
-    return _word().findall(text.lower())
+    """Find lower-cased runs of letters and digits, in order, with repetitions; see `plain`."""
+    return _word().findall(plain(text).lower())
 
 
 def content_words(text: str) -> list[str]:
