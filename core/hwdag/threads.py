@@ -7,23 +7,28 @@
 
 A cancelled task stops waiting. Its question ends at the next step; any other work that its thread has
 begun runs to the end.
+
+Torch's own threads sleep between two pieces of our work (`without_spinning`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Callable,
     Coroutine,
+    Generator,
     Iterable,
     Iterator,
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache, partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -166,3 +171,75 @@ def in_threads(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
 def _pool(threads: int, name: str, process: int) -> ThreadPoolExecutor:
     """One pool per process: a fork copies no threads, so it needs its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+
+@contextmanager
+def without_spinning() -> Generator[None]:
+    """Let torch's idle threads sleep within the block, and up to a second after it.
+
+    GNU's OpenMP has them spin for some milliseconds after each piece of work. If another process needs
+    the cores, a forward then takes up to 50 times as long. They do not spin while the library counts
+    more threads than cores, so one thread holds a second team, asleep. No setting of the host changes.
+    An environment variable that names a policy takes precedence.
+    """
+    if sys.platform != "linux" or not SPINNING.isdisjoint(os.environ):
+        yield
+        return
+    team = _team(os.getpid())
+    team.enter()
+    try:
+        yield
+    finally:
+        team.leave()
+
+
+SPINNING = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
+"""Environment variables by which a user decides."""
+
+SHARED_VALUES = 1 << 17
+"""Values in a sum that torch computes in several threads."""
+
+KEPT_SECONDS = 1.0
+"""Time without work after which the second team ends: making one takes a millisecond."""
+
+
+class _SecondTeam:
+    """A sleeping team of OpenMP threads, while somebody needs it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._users = 0
+        self._is_held = False
+
+    def enter(self) -> None:
+        with self._changed:
+            self._users += 1
+            if not self._is_held:
+                self._is_held, ready = True, threading.Event()
+                threading.Thread(
+                    target=self._hold, args=(ready,), name="hwdag-team", daemon=True
+                ).start()
+                ready.wait()
+
+    def leave(self) -> None:
+        with self._changed:
+            self._users -= 1
+            self._changed.notify()
+
+    def _hold(self, ready: threading.Event) -> None:
+        try:
+            import torch
+
+            torch.ones(SHARED_VALUES).sum()  # why: OpenMP makes the team for its first work
+        finally:
+            ready.set()
+        with self._changed:
+            while self._users or self._changed.wait_for(lambda: self._users > 0, KEPT_SECONDS):
+                self._changed.wait()
+            self._is_held = False
+
+
+@cache
+def _team(process: int) -> _SecondTeam:
+    """One team per process, as `_pool`."""
+    return _SecondTeam()

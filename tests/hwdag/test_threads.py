@@ -1,9 +1,16 @@
 """Threads for what would block an event loop."""
 
 import os
+import sys
+import threading
+import time
 
 import pytest
+import torch
 from processes import python
+
+from hwdag import threads
+from hwdag.threads import without_spinning
 
 FORKED = """
     import asyncio, os
@@ -27,3 +34,65 @@ FORKED = """
 def test_a_forked_process_has_threads_of_its_own():
     """The pools of the parent have none in the copy, where work would wait for ever."""
     python(FORKED)
+
+
+IDLE = """
+    import contextlib, sys, time, torch
+    from hwdag.threads import without_spinning
+
+    torch.set_num_threads(2)
+    numbers = torch.ones(1 << 20)
+    with without_spinning() if sys.argv[1] == "asleep" else contextlib.nullcontext():
+        numbers.sum()
+        used = 0.0
+        for _ in range(40):
+            numbers.sum()
+            began = time.process_time()
+            time.sleep(0.02)
+            used += time.process_time() - began
+    print(used)
+    """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GNU's OpenMP")
+def test_idle_threads_of_torch_take_no_processor(monkeypatch):
+    for name in threads.SPINNING | {"OMP_NUM_THREADS"}:
+        monkeypatch.delenv(name, raising=False)
+    asleep = float(python(IDLE, "asleep").stdout)
+    assert asleep < 0.04
+    if len(os.sched_getaffinity(0)) > 1:
+        assert float(python(IDLE, "spinning").stdout) > 3 * asleep
+
+
+def helpers():
+    return [one for one in threading.enumerate() if one.name == "hwdag-team"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GNU's OpenMP")
+def test_the_second_team_ends_after_the_last_block_and_changes_no_setting(monkeypatch):
+    for name in threads.SPINNING:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads, "KEPT_SECONDS", 0.05)
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), without_spinning():
+        with without_spinning():
+            assert len(helpers()) == 1
+        assert len(helpers()) == 1
+        raise KeyError
+    with without_spinning():
+        assert len(helpers()) == 1
+    ends = time.monotonic() + 60
+    while helpers() and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert helpers() == []
+    found = []
+    other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    other.start()
+    other.join()
+    assert found == [torch.get_num_threads()] == [before]
+
+
+def test_a_policy_of_the_user_takes_precedence(monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    with without_spinning():
+        assert threads._team(os.getpid())._users == 0

@@ -22,6 +22,7 @@ from hwdag.embedding.hashing import unit_rows
 from hwdag.errors import InputError, ModelNotFound, first_line
 from hwdag.quiet import without_bars
 from hwdag.text.chunking import chunk
+from hwdag.threads import without_spinning
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -118,7 +119,7 @@ class SentenceTransformerEmbedder:
     def _encoded(
         self, encode: Callable[..., Any], texts: Sequence[str], prompt: str | None
     ) -> Vectors:
-        with self._lock:
+        with self._lock, without_spinning():
             parts = self._parts(list(texts), prompt)
             flat = [part for several in parts for part in several]
             vectors = encode(

@@ -38,6 +38,7 @@ from hwdag.config import HeadList
 from hwdag.errors import CaptureUnsupported, InputError
 from hwdag.lm.devices import any_length, memory_errors
 from hwdag.lm.tokens import Range
+from hwdag.threads import without_spinning
 
 IMPLEMENTATION = "hwdag_capture"
 BLOCK_ELEMENTS = 1 << 24
@@ -126,10 +127,13 @@ def lock_of(model: PreTrainedModel) -> threading.RLock:
 def running(model: PreTrainedModel) -> Iterator[None]:
     """Prepare a forward of a model: take its lock, without gradients, with kernels for any length.
 
+    Torch's idle threads sleep meanwhile.
+
     Raises `OutOfMemory`.
     """
     with (
         lock_of(model),
+        without_spinning(),
         torch.inference_mode(),
         any_length(model.device),
         memory_errors(model.device),

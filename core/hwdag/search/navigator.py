@@ -36,6 +36,7 @@ from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.search.features import FARTHEST, LEAST_SPREAD, SIGNALS, Signals
 from hwdag.search.frontier import Frontier
+from hwdag.threads import without_spinning
 from hwdag.types import Node
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Navigator:
 
     def embed(self, question: str, read: Sequence[str]) -> Vectors:
         """The question with each of these texts to unit vectors, (texts, dimension)."""
-        with self._lock:
+        with self._lock, without_spinning():
             return embedded(self.model, question, read)
 
 
