@@ -42,6 +42,7 @@ from hwdag.search.find import find
 from hwdag.search.question import Question as SearchQuestion
 from hwdag.search.request import SearchRequest
 from hwdag.store.sqlite import Entry
+from hwdag.text.draft import Draft
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.text.sentences import sentences
 from hwdag.trace.bars import Silent
@@ -265,7 +266,10 @@ def walked(reader: Reader, case: Case, attack: str | None) -> Retrieval:
         plan=WALK.plan("hwdag"),
         prompts=SearchPrompts(),
     )
-    blocks = (Block.of(number, *entry) for number, entry in enumerate(entries, 1))
+    blocks = (
+        Block.of(number, Draft(one.document), one.graph, one.vectors)
+        for number, one in enumerate(entries, 1)
+    )
     return find(View.of(Corpus(read).extended(blocks)), question, request).retrieval
 
 
@@ -274,7 +278,7 @@ def entry_of(document: Document) -> Entry:
     builder = GraphBuilder(
         ScriptedLM(), None, default_embedder(), BuildConfig().resolved("hwdag"), Prompts()
     )
-    built = builder.build(document, Silent())
+    built = builder.build(Draft(document), Silent())
     return Entry(document, built.graph, built.vectors)
 
 

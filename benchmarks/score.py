@@ -35,6 +35,7 @@ from hwdag.search.navigator import navigator_of
 from hwdag.search.question import Question
 from hwdag.search.request import SearchRequest
 from hwdag.text.chunking import leaves
+from hwdag.text.draft import Draft
 from hwdag.text.headings import headings
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node
@@ -148,7 +149,7 @@ def corpus_of(
     return empty.extended(
         Block.of(
             number,
-            document,
+            Draft(document),
             HWDAG.from_rows(some, []),
             embed_parts(embedder, embedded_parts(some)),
         )

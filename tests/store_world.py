@@ -17,6 +17,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.store import records
 from hwdag.store.records import ARRAY_COLUMNS, NODE_COLUMNS
 from hwdag.store.sqlite import Entry, Header, Store
+from hwdag.text.draft import Draft
 from hwdag.text.headings import Outline
 from hwdag.types import Document, Node, Span
 
@@ -144,7 +145,12 @@ def assert_holds(store: Store, *entries: Entry) -> None:
     numbers = store.numbers()
     assert list(store.metadata(numbers)) == numbers
     for block, expected in zip(store.blocks(numbers), entries, strict=True):
-        assert_same_block(block, Block.of(block.number, *expected))
+        assert_same_block(block, block_of(block.number, expected))
+
+
+def block_of(number: int, one: Entry) -> Block:
+    """Return what a search reads of an entry."""
+    return Block.of(number, Draft(one.document), one.graph, one.vectors)
 
 
 def assert_same_block(one: Block, two: Block) -> None:

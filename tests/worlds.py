@@ -29,6 +29,7 @@ from hwdag.search.evidence import Evidence
 from hwdag.search.find import find
 from hwdag.search.question import History, Question
 from hwdag.search.request import SearchRequest
+from hwdag.text.draft import Draft
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.threads import MAX_QUESTIONS, in_question_thread
@@ -114,8 +115,8 @@ def corpus_of(
     def read(addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
         return [graphs[number - 1].nodes[position] for number, position in addresses]
 
-    documents = [Document("", text) for text in texts or [""] * len(graphs)]
-    parts = zip(documents, graphs, vectors, strict=True)
+    drafts = [Draft(Document("", text)) for text in texts or [""] * len(graphs)]
+    parts = zip(drafts, graphs, vectors, strict=True)
     return Corpus(read).extended(Block.of(i, *part) for i, part in enumerate(parts, start=1))
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from hwdag.answers.passages import Returns, checked_returns, returned
 from hwdag.answers.stream import AnswerStream
-from hwdag.building.insertion import Executor, Insertion, as_documents, is_built
+from hwdag.building.insertion import Executor, Insertion, as_drafts, is_built
 from hwdag.building.levels import GraphBuilder, method_of
 from hwdag.building.points import points_writer
 from hwdag.building.report import BuildReport, Limits
@@ -52,6 +52,7 @@ from hwdag.search.stopping import Interruption
 from hwdag.store.database import ThreadLock, build_lock, on_error
 from hwdag.store.sqlite import Entry, Header, Store, StoreView, check_folder, holds_something
 from hwdag.text.characters import without_surrogates
+from hwdag.text.draft import Draft
 from hwdag.text.prompts import Prompts, SearchPrompts
 from hwdag.threads import Lazy, asynchronous, asynchronous_pieces
 from hwdag.trace import drawing
@@ -294,7 +295,7 @@ class HWDAGIndex:
         from hwdag.building.estimate import estimate
 
         builder, store = self._builder(), self._store
-        found = [one for one in as_documents(documents) if one.text.strip()]
+        found = [one for one in as_drafts(documents) if one.document.text.strip()]
         if store is not None:
             found = [one for one in found if not is_built(store, one)]
         return estimate(builder, found)
@@ -756,7 +757,7 @@ class HWDAGIndex:
         if not isinstance(executor, Executor | None):
             raise InputError(f"executor must be an object such as RayExecutor(4), got {executor!r}")
         with self._changes:
-            checked: Iterable[Document] = as_documents(documents)
+            checked: Iterable[Draft] = as_drafts(documents)
             if isinstance(documents, Collection):  # why: check all documents before building any
                 checked = list(checked)
             # why lazy: a run that finds no change needs no model
@@ -782,15 +783,13 @@ class HWDAGIndex:
                         opened.set_attribute("hwdag.built", len(report.built))
                 return report
 
-    def _log_estimate(
-        self, builder: Lazy[GraphBuilder], documents: list[Document], store: Store
-    ) -> None:
+    def _log_estimate(self, builder: Lazy[GraphBuilder], drafts: list[Draft], store: Store) -> None:
         """Log the cost of a build if a model of this machine writes: it may take hours."""
         from hwdag.building.estimate import estimate
 
         if not store.config().rules.has_points:
             return
-        new = [one for one in documents if one.text.strip() and not is_built(store, one)]
+        new = [one for one in drafts if one.document.text.strip() and not is_built(store, one)]
         if new and builder.value.writer is not None and isinstance(builder.value.reader, Timed):
             _LOGGER.warning("%s", estimate(builder.value, new))
 

@@ -22,6 +22,7 @@ from hwdag.lm.base import ReplayRequest
 from hwdag.lm.cards import CardFile
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.known import facts_of
+from hwdag.text.draft import Draft
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Reporter, Silent
 from hwdag.types import Document, Span
@@ -192,7 +193,7 @@ def written_points(lm: HuggingFaceLM, seed: int) -> tuple[tuple[int, int], float
     for number in range(TEXTS):
         people = lives(seed + number, LIVES_PER_TEXT)
         text = "\n\n".join(" ".join(life.sentences) for life in people)
-        built = builder.build(Document(f"text-{number}", text), Silent())
+        built = builder.build(Draft(Document(f"text-{number}", text)), Silent())
         made = [node for node in built.graph.nodes if node.level == 2]
         written = [node for node in made if node.origin == "generated"]
         usable += len(written)

@@ -20,6 +20,7 @@ from hwdag.graph.dag import HWDAG
 from hwdag.search.frontier import Frontier
 from hwdag.search.question import Question as SearchQuestion
 from hwdag.text.chunking import leaves
+from hwdag.text.draft import Draft
 from hwdag.text.headings import headings
 from hwdag.types import Document, Node, Span
 from hwdag_lab.eval.evidence import HALF, TOUCHED
@@ -92,7 +93,7 @@ class World:
             for text in [document.text[span.start : span.end]]
         ]
         vectors = embed_parts(embedder, embedded_parts(nodes))
-        block = Block.of(1, document, HWDAG.from_rows(nodes, []), vectors)
+        block = Block.of(1, Draft(document), HWDAG.from_rows(nodes, []), vectors)
         corpus = Corpus(lambda addresses: [nodes[at] for _, at in addresses]).extended([block])
         return cls(nodes, corpus, vectors)
 

@@ -28,6 +28,7 @@ from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.writers import CallableWriter
 from hwdag.text.chunking import FULL_ENOUGH, pack
 from hwdag.text.copies import grounded
+from hwdag.text.draft import Draft
 from hwdag.text.headings import Outline
 from hwdag.text.prompts import CONDENSE, SAYS, SUMS_UP, Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
@@ -50,7 +51,7 @@ def built(document, *, reader=None, writer=None, prompts=None, **config):
         BuildConfig(**config).resolved("hwdag"),
         prompts or Prompts(),
     )
-    return builder.build(document, Silent())
+    return builder.build(Draft(document), Silent())
 
 
 def test_chunks_are_slices_and_levels_end_with_one_window():
@@ -744,13 +745,13 @@ def test_slices_know_their_paragraph_and_written_points_have_none():
     text = f"# Dogs\n\n{dogs}\n\nCats sleep on the warm roof.\n\n{LONG.strip()}"
     document = Document("d", text)
     result = built(document, writer=CallableWriter(lambda prompt: "* Animals live here."))
-    block = Block.of(1, document, result.graph, result.vectors)
+    block = Block.of(1, Draft(document), result.graph, result.vectors)
     found = dict(zip([node.text for node in result.graph.nodes], block.paragraphs, strict=True))
     assert found["They eat a lot of old bones."] == 1
     assert found["Cats sleep on the warm roof."] == 2
     assert found["Animals live here."] == 0
     picked = built(document)
-    block = Block.of(1, document, picked.graph, picked.vectors)
+    block = Block.of(1, Draft(document), picked.graph, picked.vectors)
     for node, number in zip(picked.graph.nodes, block.paragraphs, strict=True):
         before = document.text[: node.sources[0].start].removeprefix("# Dogs\n\n")
         assert number == 1 + before.count("\n\n")
@@ -759,7 +760,7 @@ def test_slices_know_their_paragraph_and_written_points_have_none():
 def test_nodes_are_mentioned_by_the_title_of_their_document():
     document = Document("d", "It drifted across the ice for three whole years.", "The Fram (ship)")
     result = built(document)
-    block = Block.of(1, document, result.graph, result.vectors)
+    block = Block.of(1, Draft(document), result.graph, result.vectors)
     begin, end = block.names.find(np.array([key_of("fram")]))
     assert block.names.rows[begin[0] : end[0]].tolist() == list(range(len(result.graph)))
     words_begin, words_end = block.words.find(np.array([key_of("ship")]))

@@ -36,6 +36,7 @@ from hwdag.store.calls import (
     vectors_of,
 )
 from hwdag.store.sqlite import Header, Store
+from hwdag.text.draft import Draft
 from hwdag.text.prompts import Prompts, SummaryPrompt
 from hwdag.threads import Lazy
 from hwdag.trace.bars import Silent
@@ -92,7 +93,7 @@ def builder_of(tape, writer=None, config=CONFIG):
 
 
 def built(document, tape, writer=None, cache=None, config=CONFIG):
-    return builder_of(tape, writer, config).build(document, Silent(), cache)
+    return builder_of(tape, writer, config).build(Draft(document), Silent(), cache)
 
 
 def same(one, two):
@@ -125,7 +126,7 @@ def test_a_finished_build_costs_nothing_again(writer):
     first = built(prose(60), calls, writer, cache)
     again = cache.fresh()
     nothing = Tape(at=0)
-    same(builder_of(nothing, writer).build(prose(60), Silent(), again), first)
+    same(builder_of(nothing, writer).build(Draft(prose(60)), Silent(), again), first)
     assert again.reused > 0
     assert len(again.kept) < again.reused  # embeddings are not kept
 
@@ -148,14 +149,14 @@ def test_batches_of_a_resumed_build_are_those_of_an_uninterrupted_one():
     lm = Spy(model(max_position_embeddings=1024), tokenizer())
     lm.batched, lm.replay_batch = True, 3
     builder = GraphBuilder(lm, None, HashingEmbedder(), config.resolved("hwdag"), Prompts())
-    expected = builder.build(document, Silent())
+    expected = builder.build(Draft(document), Silent())
     whole, cache = list(seen), CallCache.open()
     seen.clear()
     lm.at = len(whole) // 2
     with pytest.raises(Killed):
-        builder.build(document, Silent(), cache)
+        builder.build(Draft(document), Silent(), cache)
     lm.at = None
-    same(builder.build(document, Silent(), cache), expected)
+    same(builder.build(Draft(document), Silent(), cache), expected)
     assert seen == whole
 
 
@@ -208,7 +209,9 @@ def test_other_models_prompts_and_settings_are_other_calls(change, kinds):
         for of in (tape, fresh)
         for builder in [builder_of(of, Writing)]
     )
-    same(changed.build(prose(30), Silent(), cache), expected.build(prose(30), Silent()))
+    same(
+        changed.build(Draft(prose(30)), Silent(), cache), expected.build(Draft(prose(30)), Silent())
+    )
     for kind in kinds:
         one, two = ([call for call in of.made if call[0] == kind] for of in (tape, fresh))
         assert one == two != []
@@ -359,7 +362,7 @@ def test_a_concurrent_writer_gets_many_prompts_at_once():
     assert isinstance(writer, ConcurrentWriter)
     assert not isinstance(Writing(tape), ConcurrentWriter)
     builder = replace(builder_of(tape), writer=writer)
-    result = builder.build(prose(60), Silent())
+    result = builder.build(Draft(prose(60)), Silent())
     one_by_one = built(prose(60), Tape(), Writing)
     same(result, one_by_one)
     assert len(writer.given[0]) > PROMPTS_AT_ONCE
@@ -370,7 +373,7 @@ def test_replies_that_arrived_before_a_failure_are_kept():
     tape, cache = Tape(), CallCache.open()
     failing = replace(builder_of(tape), writer=Streaming(tape, fail_after=3))
     with pytest.raises(WriterFailed, match="ConnectionError"):
-        failing.build(prose(60), Silent(), cache)
+        failing.build(Draft(prose(60)), Silent(), cache)
     assert len(tape.made) == 3
     whole, rest = Tape(), Tape()
     expected = built(prose(60), whole, Streaming)
@@ -403,7 +406,7 @@ class Breaking(Writing):
 def test_a_concurrent_writer_that_breaks_its_contract_is_named(answers, message):
     builder = replace(builder_of(Tape()), writer=Breaking(answers))
     with pytest.raises(WriterFailed, match=message):
-        builder.build(prose(30), Silent())
+        builder.build(Draft(prose(30)), Silent())
 
 
 @pytest.fixture
@@ -430,7 +433,7 @@ def test_limited_runs_add_up_to_one_without_limits(limits, writer):
         meter = Meter(builder.reader, builder.writer, limits)
         try:
             cache.before_call = meter.before_call
-            result = builder.build(prose(90), Silent(), cache)
+            result = builder.build(Draft(prose(90)), Silent(), cache)
             break
         except LimitReached as reached:
             assert runs < len(whole.made)
@@ -447,12 +450,12 @@ def test_limited_runs_add_up_to_one_without_limits(limits, writer):
 
 def test_a_run_that_just_fits_is_not_stopped():
     builder = builder_of(Tape())
-    builder.build(prose(20), Silent())
+    builder.build(Draft(prose(20)), Silent())
     total = builder.reader.usage.tokens
     meter = Meter(builder.reader, None, Limits(max_tokens=total + 1))
     calls = CallCache.open()
     calls.before_call = meter.before_call
-    builder.build(prose(20), Silent(), calls)
+    builder.build(Draft(prose(20)), Silent(), calls)
     assert meter.reading == Usage(total)
 
 
@@ -477,7 +480,7 @@ def test_a_writer_that_counts_is_counted_beside_the_reader():
     assert isinstance(builder.writer, Writer)
     assert isinstance(builder.writer, Metered)
     meter = Meter(builder.reader, builder.writer, Limits())
-    builder.build(prose(30), Silent())
+    builder.build(Draft(prose(30)), Silent())
     asked = [p for kind, *prompts in builder.writer.log.made if kind == "write" for p in prompts]
     assert meter.writing.tokens == 100 * len(asked)
     assert meter.reading == builder.reader.usage

@@ -23,6 +23,7 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search import frontier as frontiers
 from hwdag.search.frontier import Frontier, highest
 from hwdag.search.references import References
+from hwdag.text.draft import Draft
 from hwdag.text.headings import Outline, searched_text
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Node, Span
@@ -62,7 +63,7 @@ class Library:
         """Return a document with sections, sentences and pairs of them, extractive and generated points."""
         document, graph = random_document(self.rng, f"d{self.last + 1}")
         vectors = random_vectors(self.rng, len(graph))
-        block = Block.of(self.last + 1, document, graph, vectors)
+        block = Block.of(self.last + 1, Draft(document), graph, vectors)
         return self.put(block, graph.nodes)
 
     def remove(self, number: int) -> None:

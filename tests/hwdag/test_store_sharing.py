@@ -10,10 +10,9 @@ from threading import Barrier, Thread
 
 import pytest
 from processes import python
-from store_world import HEADER, assert_same, assert_same_block, entry, load_all
+from store_world import HEADER, assert_same, assert_same_block, block_of, entry, load_all
 from test_store import child
 
-from hwdag.corpus.block import Block
 from hwdag.errors import IndexBusy, IndexFileError
 from hwdag.store.database import build_lock
 from hwdag.store.sqlite import Store
@@ -54,7 +53,7 @@ def check_a_moment(store):
         assert len(found) == len(block)
         possible = [entry(found[0].document_id, seed) for seed in (0, 1)]
         (one,) = (e for e in possible if list(e.graph.nodes) == found)
-        assert_same_block(block, Block.of(block.number, *one))
+        assert_same_block(block, block_of(block.number, one))
 
 
 def test_eight_threads_read_while_another_writes(path):

@@ -7,6 +7,7 @@ from test_calls import Batched, Killed, Tape, alike, asked, builder_of, inserted
 
 from hwdag.errors import InputError, WriterFailed
 from hwdag.store.sqlite import Store
+from hwdag.text.draft import Draft
 from hwdag.types import Document
 
 SENTENCES = (9, 12, 3, 2, 30, 10, 9)
@@ -51,7 +52,7 @@ def test_windows_of_short_documents_fill_a_batch():
     tape = Tape()
     builder = builder_of(tape, Batched)
     documents = list(corpus([9] * 7))
-    assert all(len(builder.first_windows(document)) == 1 for document in documents)
+    assert all(len(builder.first_windows(Draft(document))) == 1 for document in documents)
     inserted(store_of(builder), documents, builder)
     first = [batch for batch in batches(tape) if not any("asterisk and" in one for one in batch)]
     assert list(map(len, first)) == [3, 3, 1]

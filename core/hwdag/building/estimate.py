@@ -15,7 +15,7 @@ from hwdag.building.levels import MAX_LEVELS, GraphBuilder
 from hwdag.building.points import told
 from hwdag.building.windows import PASSAGE_TOKENS, WindowPlan
 from hwdag.lm.base import Timed
-from hwdag.types import Document
+from hwdag.text.draft import Draft
 
 REPLY_SHARE = 1 / 4
 """Tokens of a reply per token of its window: what the prompt of "hwdag" brings (`benchmarks/points.py`)."""
@@ -53,15 +53,15 @@ class Estimate:
         return said
 
 
-def estimate(builder: GraphBuilder, documents: Iterable[Document]) -> Estimate:
+def estimate(builder: GraphBuilder, drafts: Iterable[Draft]) -> Estimate:
     """Estimate a build of these documents, each as if no call of it was finished yet.
 
     A model that can be timed (`hwdag.lm.base.Timed`) is, for a few seconds.
     """
     count, first, above = 0, _Level([], []), list[_Level]()
-    for document in documents:
+    for draft in drafts:
         count += 1
-        for height, level in enumerate(_levels(builder, document)):
+        for height, level in enumerate(_levels(builder, draft.working_copy())):
             if height:
                 above.append(level)
             else:
@@ -121,17 +121,15 @@ def _rounds(written: list[_Call], again: float) -> Iterator[list[_Call]]:
     yield longest[: ceil(again * len(written))]
 
 
-def _levels(builder: GraphBuilder, document: Document) -> Iterator[_Level]:
+def _levels(builder: GraphBuilder, draft: Draft) -> Iterator[_Level]:
     """Yield the calls of every level of a document."""
-    plan, reader = builder.plan, builder.reader
+    plan = builder.plan
     windows = [
-        [passage.tokens for passage in told([window])] for window in builder.first_windows(document)
+        [passage.tokens for passage in told([window])] for window in builder.first_windows(draft)
     ]
     if not windows:
         return
-    overhead = reader.template_tokens + sum(
-        reader.count_tokens(list(plan.prompt.cut(plan.language)))
-    )
+    overhead = plan.prompt_tokens
     for height in range(2, MAX_LEVELS + 1):
         if len(windows) == 1 and height > 2 and not builder.config.rules.is_paper:
             return

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cached_property, partial
 from queue import SimpleQueue
 from reprlib import repr as brief
@@ -30,8 +30,9 @@ from hwdag.embedding.titles import Parts
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.records import DocumentRows
-from hwdag.store.sqlite import Entry, Store, content_hash
-from hwdag.text.characters import is_blank, without_surrogates
+from hwdag.store.sqlite import Store
+from hwdag.text.characters import is_blank
+from hwdag.text.draft import Draft
 from hwdag.threads import Lazy
 from hwdag.trace.bars import Advance, Reporter, Silent
 from hwdag.types import Document
@@ -66,7 +67,7 @@ class _Finished(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    document: Document
+    draft: Draft
     calls: DocumentCalls
     unwritten: Unwritten
 
@@ -115,12 +116,12 @@ class Insertion:
         self._done = 0
         self._advance: Advance = lambda amount=1: None
 
-    def run(self, documents: Iterable[Document | str], reporter: Reporter) -> BuildReport:
+    def run(self, documents: Iterable[Document | str | Draft], reporter: Reporter) -> BuildReport:
         """Build and store what is new or changed; raises as `HWDAGIndex.refresh`."""
         total = len(documents) if isinstance(documents, Sized) else None
         is_limited = self._limits != Limits() and self._store.config().rules.has_points
         if is_limited and total is not None:  # a stream is taken as it is needed
-            documents = self._leaves_first(as_documents(documents), reporter)
+            documents = self._leaves_first(list(map(as_draft, documents)), reporter)
         try:
             with (
                 reporter.stage("documents", total or 0, "document") as self._advance,
@@ -130,7 +131,7 @@ class Insertion:
                 try:
                     for document in documents:
                         self._check_limits()
-                        self._insert(as_document(document), start, reporter)
+                        self._insert(as_draft(document).working_copy(), start, reporter)
                     self._begin_waiting(start, reporter)
                     self._store_begun()
                 except LimitReached:
@@ -155,62 +156,58 @@ class Insertion:
             self._report.usage, self._report.writing = meter.reading, meter.writing
         return self._report
 
-    def _leaves_first(
-        self, documents: Iterable[Document], reporter: Reporter
-    ) -> Sequence[Document]:
+    def _leaves_first(self, drafts: Sequence[Draft], reporter: Reporter) -> Sequence[Draft]:
         """Store the leaves of what is to be built, so that it is found before its points are made."""
-        found, ids = list(documents), set[str]()
-        with reporter.stage("leaves", len(found), "document") as advance:
-            for document in found:
-                content = self._store.content_hash_of(document.id)
-                text, _ = without_surrogates(document.text)
-                sound = replace(document, text=text)
-                is_new = content is None or (self._replace and content != content_hash(sound))
-                if is_new and not is_blank(text) and document.id not in ids:
-                    known = self._known_vectors(document.id)
-                    leaves = self._builder.value.leaves(sound, reporter, known)
-                    self._store.put(sound, leaves.graph, leaves.vectors, is_pending=True)
-                ids.add(document.id)
-                self._found_pending |= self._store.is_pending(document.id)
+        ids = set[str]()
+        with reporter.stage("leaves", len(drafts), "document") as advance:
+            for one in drafts:
+                identity = one.document.id
+                content = self._store.content_hash_of(identity)
+                is_new = content is None or (self._replace and content != one.content_hash)
+                if is_new and not is_blank(one.document.text) and identity not in ids:
+                    draft, known = one.working_copy(), self._known_vectors(identity)
+                    leaves = self._builder.value.leaves(draft, reporter, known)
+                    self._store.put(draft, leaves.graph, leaves.vectors, is_pending=True)
+                ids.add(identity)
+                self._found_pending |= self._store.is_pending(identity)
                 advance(1)
-        return found
+        return drafts
 
-    def _insert(self, document: Document, start: Lazy[Start], reporter: Reporter) -> None:
+    def _insert(self, draft: Draft, start: Lazy[Start], reporter: Reporter) -> None:
         """Check a document, and begin to build it if that is needed, or let it wait for others."""
+        document = draft.document
         if any(document.id in some for some in (self._waiting, self._begun, self._finished)):
             self._begin_waiting(start, reporter)
             self._store_begun()
             self._commit()
-        text, replaced = without_surrogates(document.text)
-        if replaced:
-            document = replace(document, text=text)
-            self._report.notes.append(f"{document.id}: {replaced} lone surrogates replaced")
-        if is_blank(text):
+        if draft.replaced:
+            self._report.notes.append(f"{document.id}: {draft.replaced} lone surrogates replaced")
+        if is_blank(document.text):
             self._report.skipped.append((document.id, EMPTY))
             if self._replace:  # what it said before is no longer so
                 self._delete(document.id)
             self._count()
-        elif self._is_unchanged(document):
+        elif self._is_unchanged(draft):
             self._store.abandon(document.id)
             self._report.unchanged.append(document.id)
             self._count()
         else:
-            calls = self._store.building(document)
+            calls = self._store.building(document.id)
             calls.before_call = self._before_call
             if self._written_ahead:
-                self._wait(document, calls, start, reporter)
+                self._wait(draft, calls, start, reporter)
             else:
-                self._begin(document, calls, start)
+                self._begin(draft, calls, start)
         self._seen.add(document.id)
 
     def _wait(
-        self, document: Document, calls: DocumentCalls, start: Lazy[Start], reporter: Reporter
+        self, draft: Draft, calls: DocumentCalls, start: Lazy[Start], reporter: Reporter
     ) -> None:
         """Let a document wait until there are enough for a batch of the writer."""
-        unwritten = self._builder.value.unwritten(document, calls)
+        unwritten = self._builder.value.unwritten(draft, calls)
         if self._waiting and self._waiting_for + unwritten.share > self._written_ahead:
             self._begin_waiting(start, reporter)
-        self._waiting[document.id] = _Waiting(document, calls, unwritten)
+        self._waiting[draft.document.id] = _Waiting(draft, calls, unwritten)
         self._waiting_for += unwritten.share
         if self._waiting_for >= self._written_ahead:
             self._begin_waiting(start, reporter)
@@ -223,20 +220,19 @@ class Insertion:
         if len(ahead) > 1:
             self._builder.value.write_ahead(ahead, reporter, self._before_call)
         for one in waiting:
-            self._begin(one.document, one.calls, start)
+            self._begin(one.draft, one.calls, start)
 
-    def _begin(self, document: Document, calls: DocumentCalls, start: Lazy[Start]) -> None:
-        known = self._known_vectors(document.id)
-        built = start.value(
-            lambda builder, reporter: builder.build(document, reporter, calls, known)
-        )
-        self._begun[document.id] = partial(self._store_built, document, calls, built)
+    def _begin(self, draft: Draft, calls: DocumentCalls, start: Lazy[Start]) -> None:
+        identity = draft.document.id
+        known = self._known_vectors(identity)
+        built = start.value(lambda builder, reporter: builder.build(draft, reporter, calls, known))
+        self._begun[identity] = partial(self._store_built, draft, calls, built)
         self._store_begun(but=self._most_begun)
 
-    def _is_unchanged(self, document: Document) -> bool:
-        """Whether the store holds this very document; raises `InputError` if its id is taken."""
-        # why first: what cannot be stored must not cost a build
-        content = content_hash(document)
+    def _is_unchanged(self, draft: Draft) -> bool:
+        """Return whether the store holds this very document; raises `InputError` if its id is taken."""
+        # why first: a document that cannot be stored must not cost a build
+        content, document = draft.content_hash, draft.document
         found = self._store.content_hash_of(document.id)
         if found is None or found == content:
             return found is not None and not self._store.is_pending(document.id)
@@ -313,17 +309,17 @@ class Insertion:
             self._begun.pop(next(iter(self._begun)))()
 
     def _store_built(
-        self, document: Document, calls: DocumentCalls, built: Callable[[], BuiltGraph]
+        self, draft: Draft, calls: DocumentCalls, built: Callable[[], BuiltGraph]
     ) -> None:
         try:
             result = built()
         except Withdrawn:
-            self._withdraw(document.id)
+            self._withdraw(draft.document.id)
             return
         finally:
             self._report.reused += calls.reused
-        rows = self._store.encode(Entry(document, result.graph, result.vectors))
-        self._finished[document.id] = _Finished(rows, calls, result)
+        rows = self._store.encode(draft, result.graph, result.vectors)
+        self._finished[draft.document.id] = _Finished(rows, calls, result)
         self._finished_bytes += rows.size
         if (
             self._store.config().rules.has_points  # windows are told of the document in progress
@@ -373,11 +369,20 @@ class Insertion:
             self._report.deleted.append(document_id)
 
 
-def is_built(store: Store, document: Document) -> bool:
-    """Say whether a store holds this very document, with everything that is derived from it."""
-    sound = replace(document, text=without_surrogates(document.text)[0])
-    known = store.content_hash_of(document.id) == content_hash(sound)
-    return known and not store.is_pending(document.id)
+def is_built(store: Store, draft: Draft) -> bool:
+    """Return whether a store holds this very document, with everything that is derived from it."""
+    identity = draft.document.id
+    return store.content_hash_of(identity) == draft.content_hash and not store.is_pending(identity)
+
+
+def as_drafts(documents: Iterable[Document | str]) -> Iterator[Draft]:
+    """Begin the drafts of documents and bare texts. Raises `InputError` for a single one."""
+    return map(Draft.of, as_documents(documents))
+
+
+def as_draft(document: Document | str | Draft) -> Draft:
+    """Begin the draft of a document or a bare text, unless it is one already."""
+    return document if isinstance(document, Draft) else Draft.of(as_document(document))
 
 
 def as_documents(documents: Iterable[Document | str]) -> Iterator[Document]:

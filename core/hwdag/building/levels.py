@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, chain
 
 import numpy as np
@@ -35,10 +36,11 @@ from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.base import Reader, Writer
 from hwdag.store.calls import CallCache, key_of, vectors_of
 from hwdag.text.chunking import chunk, leaves
-from hwdag.text.headings import Outline, read_texts
+from hwdag.text.draft import Draft
+from hwdag.text.headings import read_texts
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import BYTES, Reporter
-from hwdag.types import Document, Node
+from hwdag.types import Node
 
 MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (ours)
 
@@ -65,7 +67,7 @@ class BuiltGraph:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GraphBuilder:
     """Builds the graph of one document at a time.
 
@@ -95,15 +97,15 @@ class GraphBuilder:
             why += f"; it {self.reader.card}"
         return f'method "{self.config.method}": {why}'
 
-    @property
+    @cached_property
     def plan(self) -> WindowPlan:
-        """How a window is divided; raises `ContextTooSmall` where it cannot be."""
+        """How a window is divided; raises `ContextTooSmall` if it cannot be."""
         extractive = self.writer is None
         return WindowPlan.of(self.config, self.prompts.summary, self.reader, extractive=extractive)
 
     def build(
         self,
-        document: Document,
+        draft: Draft,
         reporter: Reporter,
         calls: CallCache | None = None,
         known: Mapping[Parts, Vectors] | None = None,
@@ -111,7 +113,7 @@ class GraphBuilder:
         """Build the graph of a document.
 
         Args:
-            document: what to build from; not blank.
+            draft: the document to build from; not blank.
             reporter: is told of every window.
             calls: finished calls, which are not repeated; new ones are added.
             known: embeddings that need not be made, by `embedded_parts`, (dimension,) each.
@@ -120,13 +122,12 @@ class GraphBuilder:
             InputError, ContextTooSmall, WriterFailed: as `HWDAGIndex.refresh` says.
         """
         calls = CallCache.open() if calls is None else calls
-        outline = Outline(document.text, document.title)
-        level = self._leaves(document, outline)
+        level = self._leaves(draft)
         nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
         replies = Replies()
         height = 2
         while self._pays(level, height):
-            windows = windows_of(level, outline, self.plan, self.reader)
+            windows = windows_of(level, draft.outline, self.plan, self.reader)
             if len(windows) == 1 and height > 2 and not self.config.rules.is_paper:
                 break  # a search rates so few points one by one
             made, counts = self._points(height, windows, reporter, calls)
@@ -137,9 +138,7 @@ class GraphBuilder:
                 notes.append(f"level {height} did not condense the level below: dropped")
                 break
             replies += counts
-            above, edges = self._level(
-                document, outline, height, level, windows, made, reporter, calls
-            )
+            above, edges = self._level(draft, height, level, windows, made, reporter, calls)
             first = len(nodes) - len(level)
             for parent, (places, raw) in enumerate(edges, start=len(nodes)):
                 rows.append(EdgeRow(parent, first + places, raw))
@@ -156,24 +155,23 @@ class GraphBuilder:
         # why: a short document is committed once, since a commit takes longer than the call
         is_only = height == 2 and not notes
         vectors = embeddings_of(nodes, self.embedder, reporter, calls, known, is_only=is_only)
-        notes = [f"{document.id}: {note}" for note in notes]
+        notes = [f"{draft.document.id}: {note}" for note in notes]
         return BuiltGraph(graph, vectors, replies, notes)
 
     def leaves(
-        self, document: Document, reporter: Reporter, known: Mapping[Parts, Vectors] | None = None
+        self, draft: Draft, reporter: Reporter, known: Mapping[Parts, Vectors] | None = None
     ) -> BuiltGraph:
         """Build the leaves alone, which need no language model."""
-        nodes = self._leaves(document, Outline(document.text, document.title))
+        nodes = self._leaves(draft)
         vectors = embeddings_of(nodes, self.embedder, reporter, known=known)
         return BuiltGraph(HWDAG.from_rows(nodes, []), vectors)
 
-    def first_windows(self, document: Document) -> list[Window]:
+    def first_windows(self, draft: Draft) -> list[Window]:
         """Return the windows over the leaves of a document that points are made for."""
-        outline = Outline(document.text, document.title)
-        level = self._leaves(document, outline)
+        level = self._leaves(draft)
         if not self._pays(level, 2):
             return []
-        return [window for _, window in windows_of(level, outline, self.plan, self.reader)]
+        return [window for _, window in windows_of(level, draft.outline, self.plan, self.reader)]
 
     @property
     def written_ahead(self) -> int:
@@ -182,10 +180,10 @@ class GraphBuilder:
             return 0
         return written_at_once(self.writer, condense=not self.config.rules.is_paper)
 
-    def unwritten(self, document: Document, calls: CallCache) -> Unwritten:
+    def unwritten(self, draft: Draft, calls: CallCache) -> Unwritten:
         """Find what is still to be written about the leaves of a document, where `written_ahead`."""
         assert self.writer is not None
-        return unwritten(self.first_windows(document), self.plan, self.writer, calls)
+        return unwritten(self.first_windows(draft), self.plan, self.writer, calls)
 
     def write_ahead(
         self,
@@ -216,15 +214,18 @@ class GraphBuilder:
             return len(points) > 1 and sum(counts) >= _tokens(level)
         return sum(counts) > CONDENSED * _tokens(level)
 
-    def _leaves(self, document: Document, outline: Outline) -> list[Node]:
-        cut = leaves if self.config.leaves == "sentences" else chunk
-        spans = cut(
-            document.text, count_tokens=self.reader.count_tokens, limit=self.config.chunk_tokens
-        )
-        if not spans:
-            raise InputError(f"document {document.id!r} is empty or only white space")
-        slices = [Point(document.text[s.start : s.end], "chunk", (s,)) for s in spans]
-        return self._nodes(document, outline, 1, slices)
+    def _leaves(self, draft: Draft) -> Sequence[Node]:
+        """Return the leaves of a document, cut if nobody has cut it yet."""
+        if draft.leaves is None:
+            document = draft.document
+            cut = leaves if self.config.leaves == "sentences" else chunk
+            count, limit = self.reader.count_tokens, self.config.chunk_tokens
+            spans = cut(document.text, count_tokens=count, limit=limit)
+            if not spans:
+                raise InputError(f"document {document.id!r} is empty or only white space")
+            slices = [Point(document.text[s.start : s.end], "chunk", (s,)) for s in spans]
+            draft.leaves = self._nodes(draft, 1, slices)
+        return draft.leaves
 
     def _points(
         self,
@@ -242,8 +243,7 @@ class GraphBuilder:
 
     def _level(
         self,
-        document: Document,
-        outline: Outline,
+        draft: Draft,
         height: int,
         below: Sequence[Node],
         windows: Sequence[tuple[range, Window]],
@@ -262,11 +262,10 @@ class GraphBuilder:
             for (r, _), several, replayed in zip(windows, points, replays, strict=True)
             for at, raw in edges_of(several, below[r.start : r.stop], replayed)
         ]
-        return self._nodes(document, outline, height, list(chain.from_iterable(points))), edges
+        return self._nodes(draft, height, list(chain.from_iterable(points))), edges
 
-    def _nodes(
-        self, document: Document, outline: Outline, level: int, points: Sequence[Point]
-    ) -> list[Node]:
+    def _nodes(self, draft: Draft, level: int, points: Sequence[Point]) -> list[Node]:
+        document = draft.document
         tokens = self.reader.count_tokens([point.text for point in points])
         is_paper = self.config.rules.is_paper  # where nothing is read behind a heading
         nodes = [
@@ -278,7 +277,7 @@ class GraphBuilder:
                 origin=point.origin,
                 tokens=max(1, count),
                 sources=point.sources,
-                heading="" if is_paper else outline.heading_of(point.sources[0]),
+                heading="" if is_paper else draft.outline.heading_of(point.sources[0]),
             )
             for i, (point, count) in enumerate(zip(points, tokens, strict=True))
         ]

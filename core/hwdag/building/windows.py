@@ -49,7 +49,7 @@ HEADING_TOKENS = 32
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """How a window is divided: the tokens of its nodes, and those of its points.
+    """How a window is divided: the tokens of its prompt, of its nodes, and of its points.
 
     With `is_running` the nodes are shown as running text of paragraphs, else as a bullet line each. With
     `has_passages` points are written passage by passage.
@@ -57,6 +57,7 @@ class WindowPlan:
 
     prompt: SummaryPrompt
     language: str
+    prompt_tokens: int
     content_tokens: int
     points_tokens: int
     is_running: bool
@@ -91,7 +92,7 @@ class WindowPlan:
                 f"({config.chunk_tokens}) and its points; {advice}, or use a longer window or a "
                 "model with a longer context"
             )
-        return cls(prompt, language, content, points, is_running, has_passages)
+        return cls(prompt, language, overhead, content, points, is_running, has_passages)
 
     @property
     def reply_tokens(self) -> int:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from hwdag.arrays import Floats, Ints, Vectors
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
-from hwdag.text.headings import Outline, parted, searched_text
+from hwdag.text.draft import Draft
+from hwdag.text.headings import parted, searched_text
 from hwdag.text.words import content_words
-from hwdag.types import Document, Node
+from hwdag.types import Node
 
 LONGEST_NAME = 8
 """Most words in a heading that is looked up in texts; longer headings are rarely repeated whole."""
@@ -193,13 +194,12 @@ class Block(NodeArrays):
     number: int
 
     @classmethod
-    def of(cls, number: int, document: Document, graph: HWDAG, vectors: Vectors) -> Block:
+    def of(cls, number: int, draft: Draft, graph: HWDAG, vectors: Vectors) -> Block:
         """Build the arrays of a document."""
-        outline = Outline(document.text, document.title)
         sources = [node.sources[0] for node in graph.nodes]
         lengths, words, names = indexed(graph.nodes)
         spans = np.array([verbatim(node) for node in graph.nodes], np.int64).reshape(-1, 2)
-        paragraphs = np.array(outline.paragraphs_of(sources), np.int32)
+        paragraphs = np.array(draft.outline.paragraphs_of(sources), np.int32)
         return cls(
             number=number,
             levels=graph.levels,

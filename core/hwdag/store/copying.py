@@ -20,6 +20,7 @@ from hwdag.store.schema import PENDING, Header, check_format
 from hwdag.store.sqlite import Store, check_free, header_in
 from hwdag.store.unfinished import file_errors, new_file, unfinished_file
 from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, read_document, sound_calls
+from hwdag.text.draft import Draft
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.types import Node
 
@@ -202,8 +203,8 @@ def _copy_embedded(
                     continue  # deleted since
                 with _blaming(store, id_of(source, number) or f"number {number}"):
                     entry, _, last_call = read_document(source, number, store.header.dimension)
-            entry = entry._replace(vectors=embed(entry.graph.nodes))
-            rows = records.encode(entry, dimension=new.header.dimension)
+            vectors, dimension = embed(entry.graph.nodes), new.header.dimension
+            rows = records.encode(Draft(entry.document), entry.graph, vectors, dimension=dimension)
             copied[number] = _write(new, target, rows, last_call)
             advance()
     return copied

@@ -20,6 +20,7 @@ from hwdag.errors import IndexCorrupt, InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.schema import NODES_PER_ROW, PAGE_SIZE, Header
+from hwdag.text.draft import Draft, check_unicode, hash_of
 from hwdag.types import Document, Node, Origin, Span
 
 MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError)
@@ -124,21 +125,16 @@ def slot_of(identity: str | bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
-def content_hash(document: Document) -> str:
-    """Hash title, text and metadata with SHA-256. Raises `InputError` if they cannot be stored."""
-    return hash_of(document.title, document.text, _metadata_json(document))
-
-
-def encode(stored: Entry, *, dimension: int) -> DocumentRows:
+def encode(draft: Draft, graph: HWDAG, vectors: Vectors, *, dimension: int) -> DocumentRows:
     """Encode a document as rows. Raises `InputError` or `IndexCorrupt` if its parts do not fit."""
-    document, graph, vectors = stored
+    document = draft.document
     graph.check_integrity()
-    _check_parts(stored, dimension)
-    metadata = _metadata_json(document)
-    arrays = vars(Block.of(0, document, graph, vectors)) | {"attention": graph.raw.data}
+    _check_parts(Entry(document, graph, vectors), dimension)
+    metadata = draft.metadata
+    arrays = vars(Block.of(0, draft, graph, vectors)) | {"attention": graph.raw.data}
     columns = [_column(arrays[name], dtype) for name, dtype in _TYPES.items()]
     for node in graph.nodes:
-        _check_unicode(node.id + node.text + node.heading, f"node {node.id!r}")
+        check_unicode(node.id + node.text + node.heading, f"node {node.id!r}")
     return DocumentRows(
         document=(
             slot_of(document.id),
@@ -146,7 +142,7 @@ def encode(stored: Entry, *, dimension: int) -> DocumentRows:
             document.id,
             document.title,
             metadata,
-            hash_of(document.title, document.text, metadata),
+            draft.content_hash,
             document.text,
         ),
         nodes=_node_rows(document.id, graph.nodes),
@@ -214,43 +210,6 @@ def decode_nodes(data: object, document_id: str, places: Sequence[int] | None = 
         raise IndexCorrupt(f"its nodes are malformed: {error}") from error
 
 
-def hash_of(title: str, text: str, metadata: str) -> str:
-    """Hash the content of a document, its metadata as JSON, with SHA-256."""
-    content = json.dumps([title, text, metadata], ensure_ascii=False)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _metadata_json(document: Document) -> str:
-    what = f"document {document.id!r}"
-    for text in (document.id, document.title, document.text):
-        _check_unicode(text, what)
-    try:
-        if not _is_string_keyed(document.metadata):
-            raise TypeError("a key is no string")  # JSON would make one of it
-        return json.dumps(dict(document.metadata), sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"the metadata of {what} cannot be stored: {error}; use only strings, finite numbers, "
-            "booleans, None, and lists and string-keyed dicts of them"
-        ) from error
-
-
-def _is_string_keyed(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_string_keyed(one) for key, one in value.items())
-    return not isinstance(value, list | tuple) or all(map(_is_string_keyed, value))
-
-
-def _check_unicode(text: str, what: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{what} holds half of a surrogate pair at character {error.start}, which is not "
-            "Unicode text; read the source with errors='replace'"
-        ) from error
-
-
 def _check_parts(stored: Entry, dimension: int) -> None:
     document, graph, vectors = stored
     if vectors.dtype != np.float32 or vectors.shape != (len(graph), dimension):
@@ -299,7 +258,7 @@ def _node(fields: Row, document_id: str) -> Node:
     identity, level, origin, text, tokens, sources, heading, counts = fields
     if not all(isinstance(value, str) for value in (identity, text, heading)):
         raise InputError("an id, a text or a heading is not text")
-    _check_unicode(identity + text + heading, f"node {identity!r}")
+    check_unicode(identity + text + heading, f"node {identity!r}")
     alone, behind_one, behind_all = counts
     line_tokens = alone, behind_one, behind_all
     if {type(number) for number in (level, tokens, *line_tokens)} != {int}:
@@ -402,7 +361,7 @@ def _postings(data: NDArray[np.uint8]) -> Postings:
 
 def encode_call(owner: str | None, key: bytes, value: bytes) -> Row:
     """Encode a finished call as a row. Raises `InputError` if the owner is not Unicode text."""
-    _check_unicode(owner or "", f"document {owner!r}")
+    check_unicode(owner or "", f"document {owner!r}")
     checksum = digest_of((owner, key, value))
     return (owner_slot(owner), slot_of(key), owner, key, checksum, value)
 

@@ -41,7 +41,7 @@ from hwdag.store import records
 from hwdag.store.calls import CallCache, DocumentCalls, Withdrawn, forget_calls, last_call
 from hwdag.store.database import Database, corrupt, journal_of, on_error
 from hwdag.store.erasure import drop_arrays
-from hwdag.store.records import DocumentRows, Entry, Row, content_hash, decode_header
+from hwdag.store.records import DocumentRows, Entry, Row, decode_header
 from hwdag.store.schema import NODES_PER_ROW, PENDING, Header, check_format, define
 from hwdag.store.unfinished import (
     file_errors,
@@ -50,9 +50,10 @@ from hwdag.store.unfinished import (
     replace_file,
     unfinished_file,
 )
+from hwdag.text.draft import Draft
 from hwdag.types import Document, Node
 
-__all__ = ["Entry", "Header", "Store", "content_hash", "opened"]
+__all__ = ["Entry", "Header", "Store", "opened"]
 
 BATCH_BYTES = 4 << 20
 """Bytes of arrays read in one transaction: a writer waits a few milliseconds at most."""
@@ -177,7 +178,7 @@ class Store:
 
     def put(
         self,
-        document: Document,
+        document: Document | Draft,
         graph: HWDAG,
         vectors: Vectors,
         *,
@@ -201,13 +202,14 @@ class Store:
             InputError: document, graph and vectors do not fit together.
             IndexFileError: the file cannot be written; it does not change.
         """
-        encoded = self.encode(Entry(document, graph, vectors))
+        draft = document if isinstance(document, Draft) else Draft(document)
+        encoded = self.encode(draft, graph, vectors)
         with self.database.writing() as connection:
             return self._put(connection, encoded, calls, is_pending)
 
-    def encode(self, entry: Entry) -> DocumentRows:
+    def encode(self, draft: Draft, graph: HWDAG, vectors: Vectors) -> DocumentRows:
         """Encode a document for `put_all`. Raises `InputError` if its parts do not fit together."""
-        return records.encode(entry, dimension=self.header.dimension)
+        return records.encode(draft, graph, vectors, dimension=self.header.dimension)
 
     def put_all(self, group: Sequence[tuple[DocumentRows, CallCache]]) -> list[str]:
         """Store documents in one transaction, as `put`; return ids of those deleted since they were begun."""
@@ -258,9 +260,9 @@ class Store:
         """Return the cache of finished calls for a document id."""
         return CallCache(self.database, owner)
 
-    def building(self, document: Document) -> DocumentCalls:
+    def building(self, document_id: str) -> DocumentCalls:
         """Return the cache for a build; it raises `Withdrawn` once another process deletes the document."""
-        return DocumentCalls(self.database, document.id)
+        return DocumentCalls(self.database, document_id)
 
     def abandon(self, document_id: str) -> None:
         """Drop the calls of a newer version of a stored document whose build was given up."""

@@ -17,6 +17,7 @@ from hwdag.store.records import CALL_COLUMNS, DocumentRows, Entry, Row, read_row
 from hwdag.store.schema import check_format
 from hwdag.store.segment_files import damaged_in
 from hwdag.store.sqlite import Store, header_in, opened
+from hwdag.text.draft import Draft
 from hwdag.trace.bars import Reporter, as_reporter
 
 _MOST_MESSAGES = 100  # SQLite's, about pages
@@ -136,7 +137,10 @@ def _documents(
 def _whole(connection: sqlite3.Connection, number: int, dimension: int) -> str:
     """Return the id of an intact document. Raises one of `UNREADABLE` for a damaged one."""
     entry, rows, _ = read_document(connection, number, dimension)
-    if records.encode(entry, dimension=dimension) != rows:
+    if (
+        records.encode(Draft(entry.document), entry.graph, entry.vectors, dimension=dimension)
+        != rows
+    ):
         raise IndexCorrupt("its search arrays do not match its text; insert it again")
     return entry.document.id
 

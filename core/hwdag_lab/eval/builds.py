@@ -17,6 +17,7 @@ from hwdag.errors import HWDAGError, OutOfMemory
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
 from hwdag.store.calls import CallCache
+from hwdag.text.draft import Draft
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Reporter
 from hwdag.types import Usage
@@ -129,7 +130,7 @@ class Builder:
             for document in self._records[place].documents:
                 with suppress(HWDAGError):  # why: an error is that of the build of its own record
                     calls = CallCache.open()
-                    waiting.append((builder.unwritten(document, calls), calls))
+                    waiting.append((builder.unwritten(Draft(document), calls), calls))
                     prompts += waiting[-1][0].asked
             place += 1
         self._written[build] = place
