@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from hwdag.arrays import Vectors
 from hwdag.building.levels import BuiltGraph, GraphBuilder, embedded_parts
 from hwdag.building.points import Unwritten
-from hwdag.building.report import BuildReport, LimitReached, Limits, Meter
+from hwdag.building.report import MOST_NAMED, BuildReport, LimitReached, Limits, Meter, named
 from hwdag.embedding.titles import Parts
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import DocumentCalls, Withdrawn
@@ -143,6 +143,7 @@ class Insertion:
                     self._commit()
             if self._prune:
                 self._delete_missing()
+            self._note_copies()
         except LimitReached as reached:
             self._report.stopped = reached.limit
             self._report.pending = None if total is None else total - self._done
@@ -362,6 +363,18 @@ class Insertion:
             if identity in self._seen or (callable(self._prune) and not self._prune(identity)):
                 continue
             self._delete(identity)
+
+    def _note_copies(self) -> None:
+        """Note which of the documents that were built have the text of another one."""
+        groups = list[list[str]]()
+        with suppress(IndexCorrupt):  # why: `verify` reports damage
+            groups = self._store.same_texts(set(self._report.built)) if self._report.built else []
+        for names in groups[:MOST_NAMED]:
+            self._report.notes.append(
+                f"the same text under {len(names)} ids: {named(names)}; delete those that are copies"
+            )
+        if len(groups) > MOST_NAMED:
+            self._report.notes.append(f"{len(groups) - MOST_NAMED} more texts under several ids")
 
     def _delete(self, document_id: str) -> None:
         known = self._store.number_of(document_id) is not None

@@ -12,7 +12,8 @@ from hwdag.lm.base import Metered, Reader
 from hwdag.types import Usage
 
 Stop = Literal["max_tokens", "max_seconds"]  # the limit that ended a run
-MOST_NAMED = 5  # skipped documents that are named for one reason
+MOST_NAMED = 5  # documents that are named for one reason
+MOST_DELETED = 20  # deleted documents that are named
 
 
 @dataclass(slots=True)
@@ -88,7 +89,15 @@ class BuildReport:
             left = "more" if self.pending is None else f"{self.pending} more"
             lines.append(f"stopped at {self.stopped}, {left} to build; run the same again to go on")
         lines += _skipped_lines(self.skipped)
+        if self.deleted:
+            lines.append(f"deleted {named(self.deleted, MOST_DELETED)}")
         return "\n".join([*lines, *self.notes])
+
+
+def named(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Name documents, and count those beyond the first ones."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _skipped_lines(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -96,8 +105,7 @@ def _skipped_lines(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
     for name, reason in skipped:
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        yield f"skipped {', '.join(names[:MOST_NAMED])}{more}: {reason}"
+        yield f"skipped {named(names)}: {reason}"
 
 
 def _spent(usage: Usage) -> str:

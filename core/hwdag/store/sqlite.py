@@ -7,8 +7,10 @@ which the next opening rolls back. It works on network file systems.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
+from collections import defaultdict
 from collections.abc import (
     Callable,
     Collection,
@@ -359,6 +361,28 @@ class Store:
         with self.database.reading() as connection:
             rows = records.ascending(connection.execute(query))
             return [records.checked_id(slot, name) for _, slot, name in rows]
+
+    def same_texts(self, document_ids: Collection[str]) -> list[list[str]]:
+        """Return groups of ids whose documents have the same text, each with one of the given ids.
+
+        Documents of different numbers of nodes are not compared.
+        """
+        query = "SELECT number, node_count, id FROM documents ORDER BY number"
+        groups = defaultdict[bytes, list[str]](list)
+        with self.database.reading() as connection:
+            rows = list(records.ascending(connection.execute(query)))
+            counts = {count for _, count, name in rows if name in document_ids}
+            for number, count, name in rows:
+                if count in counts:
+                    text = "SELECT text FROM documents WHERE number = ?"
+                    (found,) = connection.execute(text, [number]).fetchone()
+                    digest = hashlib.sha256(str(found).encode("utf-8", "surrogatepass")).digest()
+                    groups[digest].append(str(name))
+        return [
+            names
+            for names in groups.values()
+            if len(names) > 1 and any(name in document_ids for name in names)
+        ]
 
     def unfinished(self) -> list[str]:
         """Return ids of documents that have finished calls but are not stored."""

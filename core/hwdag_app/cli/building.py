@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwdag.building.report import BuildReport
+from hwdag.building.report import BuildReport, named
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
@@ -19,6 +20,7 @@ from hwdag.store.sqlite import check_folder, holds_something
 from hwdag.types import Document
 from hwdag_app.cli.inputs import named_documents, reader, writer
 from hwdag_app.cli.options import config_of
+from hwdag_app.cli.spellings import Spellings, is_below
 from hwdag_files.read import Skipped
 
 EXIT_STOPPED = 3
@@ -34,6 +36,7 @@ def build(options: argparse.Namespace) -> int:
     file: Path = options.output
     check_folder(file)
     documents, skipped = named_documents(options)
+    documents, notes = Spellings.of(file).known(documents)
     if options.estimate:
         print(_index(options, config, file).estimate(documents))
         return 0
@@ -44,7 +47,7 @@ def build(options: argparse.Namespace) -> int:
         )
     report = index.report
     assert report is not None  # set by from_documents
-    _add_files(report, documents, skipped)
+    _add_files(report, documents, skipped, notes)
     with index:
         is_empty = is_new and not (len(index) or report.stopped)
         if not is_empty:
@@ -63,24 +66,33 @@ def _index(options: argparse.Namespace, config: BuildConfig, file: Path) -> HWDA
 def insert(options: argparse.Namespace) -> int:
     """Add documents to an index. Raises `InputError` if another document has the same id."""
     documents, skipped = named_documents(options)
+    documents, notes = Spellings.of(options.file).known(documents)
     with _interruptible(options.file), _loaded(options) as index:
         report = index.insert(documents, **_limits(options))
-        _add_files(report, documents, skipped)
+        _add_files(report, documents, skipped, notes)
         return _reported(index, report, options.file)
 
 
 def refresh(options: argparse.Namespace) -> int:
     """Add new documents and rebuild changed ones; with --prune, delete missing ones."""
     documents, skipped = named_documents(options)
-    unread = [Path(file.path).as_posix() for file in skipped]
+    spellings = Spellings.of(options.file)
+    documents, notes = spellings.known(documents)
+    unread = [os.path.normpath(Path.cwd() / file.path) for file in skipped]
 
     def gone(identity: str) -> bool:
         # why: a file that is unreadable now, or in an unreadable folder, may still exist
-        return not any(identity == path or identity.startswith(f"{path}/") for path in unread)
+        return not any(is_below(place, unread) for place in spellings.places(identity))
 
+    if not options.prune:
+        missing = list(filter(gone, spellings.missing(options.paths, documents)))
+        if missing:
+            notes.append(
+                f"files that are gone, but not from the index: {named(missing)}; --prune deletes them"
+            )
     with _interruptible(options.file), _loaded(options) as index:
         report = index.refresh(documents, prune=options.prune and gone, **_limits(options))
-        _add_files(report, documents, skipped)
+        _add_files(report, documents, skipped, notes)
         return _reported(index, report, options.file)
 
 
@@ -107,14 +119,18 @@ def _interruptible(file: Path) -> Iterator[None]:
 
 
 def _add_files(
-    report: BuildReport, documents: Sequence[Document], skipped: Iterable[Skipped]
+    report: BuildReport,
+    documents: Sequence[Document],
+    skipped: Iterable[Skipped],
+    more: Iterable[str],
 ) -> None:
-    """Add to a report what was lost of the files, and which of them were not read."""
+    """Add to a report what was lost of the files, which of them were not read, and more notes."""
     # why a list: --metadata may name its own notes
     notes = {d.id: found for d in documents if isinstance(found := d.metadata["notes"], list)}
     report.skipped = [(key, "; ".join([why, *notes.get(key, ())])) for key, why in report.skipped]
     report.skipped += [(str(one.path), one.reason) for one in skipped]
-    report.notes[:0] = [f"{key}: {note}" for key in report.built for note in notes.get(key, ())]
+    own = (f"{key}: {note}" for key in report.built for note in notes.get(key, ()))
+    report.notes[:0] = [*more, *own]
 
 
 def _reported(index: HWDAGIndex, report: BuildReport, file: Path) -> int:
