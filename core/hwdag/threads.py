@@ -182,7 +182,8 @@ def without_spinning() -> Generator[None]:
     more threads than cores, so one thread holds a second team, asleep. No setting of the host changes.
     An environment variable that names a policy takes precedence.
     """
-    if sys.platform != "linux" or not SPINNING.isdisjoint(os.environ):
+    is_ours = sys.platform == "linux" and SPINNING.isdisjoint(os.environ)
+    if not is_ours or "torch" not in sys.modules:
         yield
         return
     team = _team(os.getpid())

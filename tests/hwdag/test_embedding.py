@@ -7,6 +7,7 @@ from hwdag import HWDAGIndex
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import (
     DEFAULT_EMBEDDER,
+    EmbeddedModel,
     default_embedder,
     embedded_model_folder,
     load_embedder,
@@ -78,6 +79,20 @@ def test_the_default_embedder_knows_meaning():
     assert near > far + 0.2
     assert embedder.embed([]).shape == (0, 384)
     assert embedder.embed([""]).shape == (1, 384)
+
+
+@pytest.mark.model
+def test_a_question_is_embedded_without_torch_as_with_it():
+    in_torch = SentenceTransformerEmbedder(embedded_model_folder(), name=DEFAULT_EMBEDDER)
+    light = EmbeddedModel(embedded_model_folder())
+    assert light.fingerprint == in_torch.fingerprint
+    assert light.max_tokens == in_torch.max_tokens
+    assert light.dimension == in_torch.dimension
+    for text in ("Who?", "", "Straße, 東京 naïve \0 \U0001f642", "word " * 254, LONG):
+        found = light.embed_query(text)
+        assert found.dtype == np.float32
+        assert np.allclose(found, in_torch.embed_query(text), atol=1e-5)
+        assert np.allclose(found, light.embed([text])[0], atol=1e-5)
 
 
 @pytest.mark.model

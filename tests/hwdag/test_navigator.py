@@ -19,7 +19,7 @@ from hwdag.errors import InputError, ModelNotFound
 from hwdag.index import HWDAGIndex
 from hwdag.scope import Scope
 from hwdag.search.frontier import Frontier
-from hwdag.search.navigator import CARD, SHIPPED, Navigator, embedded, navigator_of
+from hwdag.search.navigator import CARD, SHIPPED, Navigator, _adapted, embedded, navigator_of
 from hwdag.types import Document
 from hwdag_lab.eval.data import write_records
 from hwdag_lab.eval.schema import parse_record
@@ -276,7 +276,16 @@ def test_the_navigator_that_comes_along_is_used_where_it_belongs():
 @pytest.mark.model
 def test_a_navigator_takes_little_memory_beside_its_embedder():
     embedder = default_embedder()
-    navigator = Navigator.load(SHIPPED, embedder)
     known = {id(weight) for weight in embedder.model.parameters()}
-    own = [w for w in navigator.model.parameters() if id(w) not in known]
+    own = [w for w in _adapted(SHIPPED, embedder).parameters() if id(w) not in known]
     assert 0 < sum(w.numel() for w in own) < sum(w.numel() for w in embedder.model.parameters()) / 5
+
+
+@pytest.mark.model
+def test_the_navigator_asks_without_torch_as_it_does_in_torch():
+    embedder, texts = default_embedder(), ["Clara Holm built it.", "word " * 300, "", "\U0001f642"]
+    light = Navigator.load(SHIPPED, embedder).embed("Who built the harbour?", texts)
+    in_torch = embedded(_adapted(SHIPPED, embedder), "Who built the harbour?", texts)
+    assert light.dtype == np.float32
+    assert np.allclose(light, in_torch, atol=1e-5)
+    assert not np.allclose(light, embedder.embed(texts), atol=0.1)

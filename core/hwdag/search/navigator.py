@@ -15,9 +15,9 @@ from __future__ import annotations
 import copy
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -31,6 +31,8 @@ from hwdag.checks import json_bytes, regular
 from hwdag.config import Scoring, SearchPlan
 from hwdag.corpus.similarity import Similarity
 from hwdag.embedding.base import Embedder
+from hwdag.embedding.bert import BertEncoder
+from hwdag.embedding.default import EmbeddedModel
 from hwdag.embedding.hashing import unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError, ModelNotFound
@@ -51,21 +53,22 @@ MAX_TOKENS = 128  # of question and sentence together; what is longer is cut fro
 WEIGHTS = "scorer.safetensors"
 
 
+EmbedPairs = Callable[[str, Sequence[str]], Vectors]
+
+
 class Navigator:
     """Embeds questions with each of the first `reads` nodes that a walk reads; threads take turns.
 
     Its `scorer` judges by `Signals`.
     """
 
-    def __init__(self, model: SentenceTransformer, reads: int, scorer: Scorer) -> None:
-        self.model, self.reads, self.scorer = model, reads, scorer
+    def __init__(self, embed: EmbedPairs, reads: int, scorer: Scorer) -> None:
+        self._embed, self.reads, self.scorer = embed, reads, scorer
         self._lock = threading.Lock()
 
     @classmethod
     def load(cls, folder: Path, embedder: Embedder) -> Navigator:
         """The navigator in a folder; raises `ModelNotFound`, or `InputError` for another embedder's."""
-        from hwdag.lm.adapter import Adapter
-
         reads, fingerprint = _card(folder)
         embedder = _sentence_transformer(embedder)
         if embedder.fingerprint != fingerprint:
@@ -74,21 +77,36 @@ class Navigator:
                 "train one for it (examples/train_navigator), or search without one (navigator='none')"
             )
         scorer = Scorer.load(folder)
-        adapter = Adapter.load(folder)
-        inner = embedder.model.transformers_model
-        if inner is None:
-            raise InputError(f"the embedder {embedder.name!r} has no transformer to navigate with")
-        changed = {f"{name}.weight" for name in adapter.factors}
-        # weights that stay what they are exist once
-        shared = {id(p): p for name, p in inner.named_parameters() if name not in changed}
-        model, inner = copy.deepcopy((embedder.model, inner), shared)
-        adapter.merge(inner)
-        return cls(model, reads, scorer)
+        if folder == SHIPPED and isinstance(embedder, EmbeddedModel):
+            encoder = embedder.encoder.with_adapter(folder)
+            return cls(partial(embedded_light, encoder), reads, scorer)
+        return cls(partial(embedded, _adapted(folder, embedder)), reads, scorer)
 
     def embed(self, question: str, read: Sequence[str]) -> Vectors:
         """The question with each of these texts to unit vectors, (texts, dimension)."""
         with self._lock, without_spinning():
-            return embedded(self.model, question, read)
+            return self._embed(question, read)
+
+
+def _adapted(folder: Path, embedder: SentenceTransformerEmbedder) -> SentenceTransformer:
+    """Return a copy of the embedder's model with an adapter merged in, which shares the other weights."""
+    from hwdag.lm.adapter import Adapter
+
+    adapter = Adapter.load(folder)
+    inner = embedder.model.transformers_model
+    if inner is None:
+        raise InputError(f"the embedder {embedder.name!r} has no transformer to navigate with")
+    changed = {f"{name}.weight" for name in adapter.factors}
+    # weights that stay what they are exist once
+    shared = {id(p): p for name, p in inner.named_parameters() if name not in changed}
+    model, inner = copy.deepcopy((embedder.model, inner), shared)
+    adapter.merge(inner)
+    return model
+
+
+def embedded_light(encoder: BertEncoder, question: str, read: Sequence[str]) -> Vectors:
+    """Embed as `embedded` does, without torch."""
+    return encoder.embed(encoder.pairs(question, read, MAX_TOKENS))
 
 
 def embedded(model: SentenceTransformer, question: str, read: Sequence[str]) -> Vectors:
