@@ -26,9 +26,9 @@ from logged_models import Streaming, Writing, logged
 from store_world import assert_same_entries, load_all
 from worlds import random_sentences
 
-from hwdag.building import insertion
-from hwdag.building.insertion import Insertion
+from hwdag.building import commits
 from hwdag.building.levels import GraphBuilder
+from hwdag.building.refresh import Refresh
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.store.sqlite import Header, Store, holds_something
@@ -150,12 +150,12 @@ class World:
         )
         fresh = not holds_something(path)
         sizes = {"model": (8,), "short": (1, 2) * 5}.get(self.mode, (14, 20, 12))
-        insertion.GROUP_SECONDS, insertion.GROUP_BYTES = 60, GROUP_BYTES
+        commits.GROUP_SECONDS, commits.GROUP_BYTES = 60, GROUP_BYTES
         given = documents(edited, sizes)
         config = asdict(builder.config)
         header = Header(self.reader.name, self.embedder.name, self.embedder.dimension, config)
         with Store.create(path, header) if fresh else Store.open(path) as store:
-            Insertion(Lazy(lambda: builder), store, replace=True).run(given, Silent())
+            Refresh(Lazy(lambda: builder), store, Silent(), replace=True).run(given)
 
     def begun(self, name):
         """Where a build writes: over a copy of an earlier index, which no trap cuts short, or anew."""

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from hwdag.answers.passages import Returns, checked_returns, returned
 from hwdag.answers.stream import AnswerStream
-from hwdag.building.insertion import Executor, Insertion, as_drafts, is_built
+from hwdag.building.drafts import as_drafts
+from hwdag.building.executors import Executor
 from hwdag.building.levels import GraphBuilder, method_of
 from hwdag.building.points import points_writer
+from hwdag.building.refresh import Refresh, is_built
 from hwdag.building.report import BuildReport, Limits
 from hwdag.checks import listed, whole
 from hwdag.config import (
@@ -765,9 +767,10 @@ class HWDAGIndex:
             if self._bound() is None and builder.value.config.rules.has_points:
                 _ = builder.value.plan  # raises before a file is created
             with self._building() as store:
-                insertion = Insertion(
+                run = Refresh(
                     builder,
                     store,
+                    reporter,
                     replace=replaces,
                     prune=prune,
                     limits=limits,
@@ -776,7 +779,7 @@ class HWDAGIndex:
                 if isinstance(checked, list):
                     self._log_estimate(builder, checked, store)
                 with span("hwdag.build", "CHAIN") as opened:
-                    report = insertion.run(checked, reporter)
+                    report = run.run(checked)
                     if report.built:
                         report.notes.append(builder.value.method_note)
                     if opened is not None:

@@ -15,9 +15,9 @@ from store_world import load_all
 from tiny import model, tokenizer
 from worlds import random_sentences
 
-from hwdag.building.insertion import Insertion
 from hwdag.building.levels import GraphBuilder
 from hwdag.building.points import PROMPTS_AT_ONCE, replies
+from hwdag.building.refresh import Refresh
 from hwdag.building.report import LimitReached, Limits, Meter
 from hwdag.config import BuildConfig
 from hwdag.embedding.hashing import HashingEmbedder
@@ -413,7 +413,7 @@ def test_a_concurrent_writer_that_breaks_its_contract_is_named(answers, message)
 def ticking(monkeypatch):
     """A second passes whenever a run looks at the time."""
     clock = SimpleNamespace(monotonic=partial(next, itertools.count(1.0)))
-    for module in ("report", "insertion"):
+    for module in ("report", "commits"):
         monkeypatch.setattr(f"hwdag.building.{module}.time", clock)
 
 
@@ -497,8 +497,8 @@ def store_of(builder, path=None):
 
 
 def inserted(store, documents, builder, *, replace=True, limits=None):
-    insertion = Insertion(Lazy(lambda: builder), store, replace=replace, limits=limits)
-    return insertion.run(documents, Silent())
+    run = Refresh(Lazy(lambda: builder), store, Silent(), replace=replace, limits=limits)
+    return run.run(documents)
 
 
 def alike(one, two):

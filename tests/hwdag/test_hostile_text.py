@@ -14,8 +14,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from worlds import corpus_of, random_prose, walk
 
-from hwdag.building.insertion import Insertion
 from hwdag.building.levels import MAX_LEVELS, GraphBuilder
+from hwdag.building.refresh import Refresh
 from hwdag.building.windows import WindowPlan
 from hwdag.config import NEVER, BuildConfig, SearchConfig
 from hwdag.embedding.default import load_embedder
@@ -60,7 +60,7 @@ def in_store(documents, lm=None, *, generated=False, path=None, config=CONFIG):
     header = Header(lm.name, EMBEDDER.name, EMBEDDER.dimension, asdict(config))
     store = Store.create(path, header)
     builder = GraphBuilder(lm, lm if generated else None, EMBEDDER, config, Prompts())
-    Insertion(Lazy(lambda: builder), store, replace=False).run(documents, Silent())
+    Refresh(Lazy(lambda: builder), store, Silent(), replace=False).run(documents)
     return store
 
 
@@ -173,7 +173,7 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
         header = Header(lm.name, EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
         with Store.create(None, header) as store:
             builder = partial(GraphBuilder, lm, writer, EMBEDDER, CONFIG, Prompts())
-            Insertion(Lazy(builder), store, replace=False).run(BENIGN[:1], Silent())
+            Refresh(Lazy(builder), store, Silent(), replace=False).run(BENIGN[:1])
             graph = store.load(BENIGN[0].id).graph
         plan = WindowPlan.of(CONFIG, None, lm, extractive=False)
         windows = {tuple(graph.children(int(i))[0]) for i in graph.at_level(2)}
@@ -206,7 +206,7 @@ def test_a_long_heading_does_not_stand_whole_before_every_passage():
     header = Header("scripted", "hashing-64", 64, asdict(CONFIG))
     with Store.create(None, header) as store:
         builder = GraphBuilder(ScriptedLM(), None, Counting(64), CONFIG, Prompts())
-        Insertion(Lazy(lambda: builder), store, replace=False).run([Document("d", text)], Silent())
+        Refresh(Lazy(lambda: builder), store, Silent(), replace=False).run([Document("d", text)])
     assert sum(embedded) < 10 * len(text)
 
 
@@ -392,9 +392,7 @@ def test_a_function_as_writer_is_sent_no_spelling_of_a_text():
     header = Header("scripted", EMBEDDER.name, EMBEDDER.dimension, asdict(CONFIG))
     with Store.create(None, header) as store:
         builder = GraphBuilder(ScriptedLM(), writer, EMBEDDER, CONFIG, Prompts())
-        Insertion(Lazy(lambda: builder), store, replace=False).run(
-            [Document("d", HOSTILE)], Silent()
-        )
+        Refresh(Lazy(lambda: builder), store, Silent(), replace=False).run([Document("d", HOSTILE)])
     assert prompts
     assert not any(token in prompt for token in CONTROL_TOKENS for prompt in prompts)
 

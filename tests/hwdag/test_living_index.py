@@ -16,7 +16,7 @@ from processes import python, started
 from worlds import all_questions_ended
 
 from hwdag import BuildConfig, Document, HWDAGIndex, SearchConfig
-from hwdag.building import insertion
+from hwdag.building import commits as committing
 from hwdag.building.points import PROMPTS_AT_ONCE
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
@@ -420,14 +420,14 @@ def commits(monkeypatch):
     monkeypatch.setattr(
         Store, "put_all", lambda self, group: made.append(len(group)) or put_all(self, group)
     )
-    monkeypatch.setattr(insertion, "GROUP_SECONDS", 60)
+    monkeypatch.setattr(committing, "GROUP_SECONDS", 60)
     return made
 
 
 def test_short_documents_are_committed_in_groups_and_each_change_is_on_disk(
     tmp_path, commits, monkeypatch
 ):
-    monkeypatch.setattr(insertion, "GROUP_BYTES", 35_000)
+    monkeypatch.setattr(committing, "GROUP_BYTES", 35_000)
     path = tmp_path / "a.hwdag"
     with index_of([], path=path, config=BuildConfig(method="evidence")) as index:
         report = index.insert([*SHORT, replace(SHORT[-1])])  # the last one twice

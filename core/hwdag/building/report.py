@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -178,3 +179,44 @@ class Meter:
 
     def _written(self) -> Usage:
         return Usage() if self._writer is None else self._writer.usage
+
+
+class RunMeter:
+    """The meter of a run. It starts before the first call of a model: a run without changes loads none.
+
+    `models` gives the reader and the writer whose calls count.
+    """
+
+    def __init__(self, limits: Limits, models: Callable[[], tuple[Reader, object]]) -> None:
+        self._limits, self._models = limits, models
+        self._began = time.monotonic()
+        self._meter: Meter | None = None
+        self._is_over = False
+
+    def measure(self, reader: Reader, writer: object) -> None:
+        """Start to count the calls of these models."""
+        self._meter = Meter(reader, writer, self._limits, self._began)
+
+    def before_call(self) -> None:
+        """Count a call. Raises `LimitReached` at a limit, and `CancelledError` once the run is over."""
+        if self._is_over:
+            raise CancelledError("the run has ended, so nobody waits for this document")
+        if self._meter is None:
+            self.measure(*self._models())
+        assert self._meter is not None  # `measure` has set it
+        self._meter.before_call()
+
+    def check(self) -> None:
+        """Raise `LimitReached` at a limit."""
+        if self._meter is not None:
+            self._meter.check()
+
+    def end(self) -> None:
+        """Refuse further calls."""
+        self._is_over = True
+
+    def add_to(self, report: BuildReport) -> None:
+        """Add the cost of the run to its report."""
+        if (meter := self._meter) is not None:
+            report.notes += meter.notes
+            report.usage, report.writing = meter.reading, meter.writing

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, Unpack
 
 from hwdag.answers.stream import AnswerStream
-from hwdag.building.insertion import as_documents
+from hwdag.building.drafts import as_documents
 from hwdag.building.report import BuildReport
 from hwdag.checks import refuse
 from hwdag.config import (
