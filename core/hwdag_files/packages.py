@@ -17,6 +17,7 @@ _STRICT = b"http://purl.oclc.org/ooxml/"
 _NAMES = {
     b"http://purl.oclc.org/ooxml/wordprocessingml/main": b"http://schemas.openxmlformats.org/wordprocessingml/2006/main",
     b"http://purl.oclc.org/ooxml/drawingml/wordprocessingDrawing": b"http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing",
+    b"http://purl.oclc.org/ooxml/spreadsheetml/main": b"http://schemas.openxmlformats.org/spreadsheetml/2006/main",
     b"http://purl.oclc.org/ooxml/officeDocument/math": b"http://schemas.openxmlformats.org/officeDocument/2006/math",
     b"http://purl.oclc.org/ooxml/officeDocument/relationships": b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
 }
@@ -56,32 +57,48 @@ class Package:
 
     def children(self, name: str, parent: str) -> Iterator[Any]:
         """Yield the children of one element of a part, each freed once the next one is asked for."""
-        from lxml import etree
-
-        events = etree.iterparse(io.BytesIO(self.read(name)), ("end",), **_safe())
-        for _, element in events:
-            above = element.getparent()
-            if above is not None and above.tag == parent:
-                yield element
-                element.clear()
-                while element.getprevious() is not None:
-                    del above[0]
+        return children(self.read(name), parent)
 
     def related(self, name: str, kind: str) -> list[str]:
         """Return the parts of a kind that a part names, in its order; the kind is the end of its URL."""
-        folder, file = posixpath.split(name)
-        found = []
-        for target, mode, of in self._relations(posixpath.join(folder, "_rels", f"{file}.rels")):
-            if of.rsplit("/", 1)[-1] == kind and mode != "External":
-                joined = posixpath.normpath(posixpath.join("/", folder, unquote(target)))
-                found.append(joined.lstrip("/"))
+        found = (
+            _joined(posixpath.dirname(name), one.get("Target", ""))
+            for one in self._relations(name)
+            if one.get("Type", "").rsplit("/", 1)[-1] == kind
+            and one.get("TargetMode") != "External"
+        )
         return [one for one in found if one in self.names]
 
-    def _relations(self, name: str) -> Iterator[tuple[str, str, str]]:
-        if name in self.names:
-            for one in self.xml(name):
-                get: Mapping[str, str] = one.attrib
-                yield get.get("Target", ""), get.get("TargetMode", ""), get.get("Type", "")
+    def by_id(self, name: str) -> dict[str, str]:
+        """Return the parts that a part names, by the ids that it uses for them."""
+        folder = posixpath.dirname(name)
+        return {
+            one.get("Id", ""): _joined(folder, one.get("Target", ""))
+            for one in self._relations(name)
+        }
+
+    def _relations(self, name: str) -> Iterator[Mapping[str, str]]:
+        folder, file = posixpath.split(name)
+        place = posixpath.join(folder, "_rels", f"{file}.rels")
+        for one in self.xml(place) if place in self.names else ():
+            yield one.attrib
+
+
+def children(data: bytes, parent: str) -> Iterator[Any]:
+    """Yield the children of one element of an XML text, each freed once the next one is asked for."""
+    from lxml import etree
+
+    for _, element in etree.iterparse(io.BytesIO(data), ("end",), **_safe()):
+        above = element.getparent()
+        if above is not None and above.tag == parent:
+            yield element
+            element.clear()
+            while element.getprevious() is not None:
+                del above[0]
+
+
+def _joined(folder: str, target: str) -> str:
+    return posixpath.normpath(posixpath.join("/", folder, unquote(target))).lstrip("/")
 
 
 def xml_root(data: bytes) -> Any:

@@ -18,10 +18,10 @@ from hwdag_files.odf import odp_content, ods_content, odt_content
 from hwdag_files.records import records_content
 from hwdag_files.rst import rst_content
 from hwdag_files.rtf import rtf_content
-from hwdag_files.sheets import workbook_content
 from hwdag_files.slides import slides_content
 from hwdag_files.subtitles import subtitles_content
 from hwdag_files.word import word_content
+from hwdag_files.workbook import workbook_content
 
 READERS: Mapping[str, Callable[[bytes], Content]] = {
     ".docx": word_content,

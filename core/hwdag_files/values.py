@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -118,7 +119,8 @@ def _placed(digits: str, places: str) -> str:
     return "".join([*rest, *reversed(found)])
 
 
-def _sections(number_format: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _sections(number_format: str) -> Sequence[str]:
     """Return the parts of a format: for numbers, negative ones, zero and texts."""
     parts, start = list[str](), 0
     for match in _PIECE.finditer(number_format[:LONGEST_FORMAT]):

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from hwdag_files.sheets import workbook_content
+from hwdag_files.workbook import workbook_content
 
 openpyxl = pytest.importorskip("openpyxl")
 pytestmark = pytest.mark.slow
