@@ -29,6 +29,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import file_reading
 import numpy as np
 import torch
 from transformers import DynamicCache, GenerationConfig
@@ -76,11 +77,22 @@ class Plan:
     new_tokens: int = 32
     batches: tuple[int, ...] = (1, 4, 16)
     questions: int = 20
+    pages: int = file_reading.PAGES
 
 
-QUICK = Plan(rounds=1, tokens=512, new_tokens=8, batches=(1, 16), questions=2)
+QUICK = Plan(rounds=1, tokens=512, new_tokens=8, batches=(1, 16), questions=2, pages=31)
 
-PARTS = ("peers", "forwards", "capture", "walk", "builds", "writing", "questions", "indexes")
+PARTS = (
+    "files",
+    "peers",
+    "forwards",
+    "capture",
+    "walk",
+    "builds",
+    "writing",
+    "questions",
+    "indexes",
+)
 
 AT_ONCE = 16
 
@@ -104,13 +116,14 @@ def main() -> None:
     readers = {
         dtype: load_reader(options.reader, dtype=dtype, device=options.device)
         for dtype in ("float32", "bfloat16")
+        if set(options.only) - {"files"}
     }
     rows = []
     print("| claim | measured | aim |\n|---|---|---|", flush=True)
     for row in figures(readers, plan, options.only):
         rows.append(row)
         print(f"| {row.claim} | {row.value:.3g} | {row.aim} |", flush=True)
-    print(about := circumstances(readers["float32"]))
+    print(about := circumstances(readers.get("float32")))
     if options.output:
         found = about | {"rows": [asdict(row) for row in rows]}
         options.output.write_text(json.dumps(found, indent=2), "utf-8")
@@ -120,6 +133,10 @@ def figures(
     readers: dict[str, HuggingFaceLM], plan: Plan, parts: Sequence[str] = PARTS
 ) -> Iterator[Row]:
     """Yield the figures of some parts, each as soon as it is there."""
+    if "files" in parts:
+        yield from reading_files(plan)
+    if not readers:
+        return
     full, half = readers["float32"], readers["bfloat16"]
     data = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
     if "peers" in parts:
@@ -141,13 +158,29 @@ def figures(
         yield from precision_of_indexes(full, half, file, plan.questions)
 
 
-def circumstances(lm: HuggingFaceLM) -> dict[str, Any]:
-    """Return the command, the model, the machine and the day."""
-    on_cpu = lm.model.device.type == "cpu"
+def reading_files(plan: Plan) -> Iterator[Row]:
+    """Compare reading a PDF of a manual with the version that used pdfplumber."""
+    rounds = list(file_reading.beside_the_old_version(plan.pages, min(plan.rounds, 3)))
+    new, old = rounds[0]
+    speeds = [one.pages / one.seconds for one, _ in rounds]
+    ratios = [other.seconds / one.seconds for one, other in rounds]
+    yield Row(f"PDF of {new.pages} pages, pages/s", statistics.median(speeds))
+    yield Row(
+        f"the same, speed / version {file_reading.OLD}, which read it with pdfplumber",
+        statistics.median(ratios),
+        "at least 6",
+    )
+    yield Row("the same, memory at the peak, MB", new.memory, "at most 400")
+    yield Row("the same, characters / those of that version", new.characters / old.characters)
+
+
+def circumstances(lm: HuggingFaceLM | None) -> dict[str, Any]:
+    """Return the command, the model if there is one, the machine and the day."""
+    on_cpu = lm is None or lm.model.device.type == "cpu"
     device = _processor() if on_cpu else torch.cuda.get_device_name(lm.model.device)
     return {
         "command": " ".join(["python", *sys.argv]),
-        "reader": lm.name,
+        "reader": lm.name if lm else "",
         "machine": f"{device}, {torch.get_num_threads()} threads, torch {torch.__version__}",
         "date": datetime.now(UTC).date().isoformat(),
     }

@@ -30,6 +30,7 @@ from hwdag_files.pieces import (
     Column,
     Line,
     Piece,
+    cell_text,
     gap_between,
     lines_of,
     pieces_of,
@@ -109,13 +110,10 @@ class PageLines:
 
     def margins(self, body: float) -> Iterator[Line]:
         """Lines of the margins that may run: no rows of the page's tables, no larger type."""
-        rows = self._rows()
-        for line in self.lines:
-            if (
-                self._is_in_margin(line)
-                and line.first.size < LARGER * body
-                and id(line) not in rows
-            ):
+        found = [line for line in self.lines if self._is_in_margin(line)]
+        rows = self._rows() if found else set()
+        for line in found:
+            if line.first.size < LARGER * body and id(line) not in rows:
                 yield line
 
     def _is_in_margin(self, line: Line) -> bool:
@@ -142,13 +140,14 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
     Raises:
         UnreadableError: reading from left to right and line by line gives garbage.
     """
-    leftward = sum(bidirectional(sign) in ("R", "AL") for sign in page.text)
-    if leftward > MOST_LEFTWARD * len(page.text):
+    signs = zip(*np.unique(page.codes, return_counts=True), strict=True)
+    leftward = sum(count for code, count in signs if bidirectional(chr(code)) in ("R", "AL"))
+    if leftward > MOST_LEFTWARD * len(page.codes):
         raise UnreadableError("its text runs from right to left")
     ordered, marks = list[Piece](), list[Mark]()
-    height, is_read = 0.0, np.zeros(len(page.text), bool)
+    height, is_read = 0.0, np.zeros(len(page.codes), bool)
     for number, (quarter, chosen) in enumerate(page.views()):
-        if number and chosen.sum() <= MOST_TURNED * len(page.text):
+        if number and chosen.sum() <= MOST_TURNED * len(page.codes):
             break
         is_read |= chosen
         view = page.view(quarter, chosen)
@@ -169,7 +168,7 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
 def _pieces(view: View) -> tuple[list[Piece], list[Mark]]:
     """Return the words of a page as pieces of lines, its tables with lines, and what may be marks across it."""
     tables, cells = list[list[Cell]](), np.full(len(view.letters), -1)
-    inked = np.fromiter((not sign.isspace() for sign in view.letters.text), bool, len(cells))
+    inked = ~view.letters.is_blank
     middles = view.letters.boxes.reshape(-1, 2, 2).mean(axis=1)
     for table in ruled_tables(view.rules):
         found = _cells_of(middles, table)
@@ -183,7 +182,7 @@ def _pieces(view: View) -> tuple[list[Piece], list[Mark]]:
     text, marks = part_marks(words[-1])
     pieces, first = list(pieces_of(text)), 0
     for table in tables:
-        texts = [_cell_text(words[first + number]) for number in range(len(table))]
+        texts = [cell_text(words[first + number]) for number in range(len(table))]
         pieces.append(_ruled(table, texts))
         first += len(table)
     return pieces, marks
@@ -207,10 +206,6 @@ def _is_table(cells: Sequence[Cell], filled: int) -> bool:
     """Whether cells are a table: most of a drawing's are empty."""
     rows, columns = ({cell[side] for cell in cells} for side in (1, 0))
     return min(len(rows), len(columns)) > 1 and 2 * filled >= len(rows) * len(columns)
-
-
-def _cell_text(words: Sequence[Word]) -> str:
-    return "\n".join(line.text for line in lines_of(list(pieces_of(words))))
 
 
 def _ruled(cells: Sequence[Cell], texts: Sequence[str]) -> Piece:

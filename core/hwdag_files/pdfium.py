@@ -21,6 +21,8 @@ from pypdfium2 import PdfDocument
 from hwdag_files.drawings import Booleans, Boxes, Floats, Integers, drawing_of
 from hwdag_files.visibility import Ink, visibility_of
 
+Codes = np.ndarray[tuple[int], np.dtype[np.uint32]]
+
 DESCENT = 0.21
 """Share of a letter's height below its baseline, for all fonts alike, so that lines are level."""
 
@@ -30,6 +32,7 @@ ASKEW = 0.2
 MOST_COPIES = 1000  # texts of a page that are drawn again, to be looked at
 SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
 
+_BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
 _SIMPLE_MODES = pdfium.FPDF_TEXTRENDERMODE_FILL, pdfium.FPDF_TEXTRENDERMODE_STROKE
 _HYPHENS = 2, 0xFFFE  # as PDFium writes a hyphen that ends a line
@@ -39,30 +42,41 @@ _HYPHENS = 2, 0xFFFE  # as PDFium writes a hyphen that ends a line
 class Letters:
     """The letters of a page in the order of the file, seen so that they run from left to right."""
 
-    text: str  # a character for each letter
-    boxes: (
-        Boxes  # left, top, right and bottom from the page's upper left corner, as high as the type
-    )
+    codes: Codes
+    boxes: Boxes  # sides from the page's upper left corner; as high as the type
     size: Floats
     is_bold: Booleans
     style: Integers  # equal for letters of one font and size
     contrast: Floats  # with the colour below them, up to 255
 
     def __len__(self) -> int:
-        return len(self.text)
+        return len(self.codes)
+
+    @property
+    def text(self) -> str:
+        """A character for each letter."""
+        return text_of(self.codes)
+
+    @property
+    def is_blank(self) -> Booleans:
+        """Which letters are blanks."""
+        return np.isin(self.codes, _BLANKS)
 
     def only(self, chosen: Booleans | Integers) -> Letters:
         """Return some of the letters."""
-        codes = np.frombuffer(self.text.encode("utf-32-le", "surrogatepass"), np.uint32)[chosen]
-        text = codes.tobytes().decode("utf-32-le", "surrogatepass")
         return Letters(
-            text,
+            self.codes[chosen],
             self.boxes[chosen],
             self.size[chosen],
             self.is_bold[chosen],
             self.style[chosen],
             self.contrast[chosen],
         )
+
+
+def text_of(codes: Codes) -> str:
+    """Return the text of characters by their numbers."""
+    return codes.tobytes().decode("utf-32-le", "surrogatepass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +114,8 @@ class PageReader:
         text = self._textpage.raw
         count = pdfium.FPDFText_CountChars(text)
         address, letters = ctypes.cast(text, ctypes.c_void_p).value, range(count)
-        codes = np.fromiter(map(_code, repeat(address), letters), np.uint32, count)
-        owners = np.fromiter(
-            (owner or 0 for owner in map(_owner, repeat(address), letters)), np.uint64, count
-        )
+        codes = _codes_of(text, count)
+        owners = np.fromiter(map(_owner, repeat(address), letters), np.uint64, count)
         boxes = np.zeros((count, 4), np.float32)  # left, top, right, bottom
         places = range(boxes.ctypes.data, boxes.ctypes.data + boxes.nbytes, 16)
         deque(map(_loose_box, repeat(address), letters, places), maxlen=0)
@@ -114,9 +126,9 @@ class PageReader:
         # why: blanks and line breaks that PDFium adds belong to no object
         real = np.flatnonzero((owners > 0) & (codes < 0x110000))
         self._all_codes, self._real = codes, real
-        self._codes, self._boxes = codes[real], boxes[real].astype(np.float64)
-        self._codes[np.isin(self._codes, _HYPHENS)] = ord("-")
-        self._codes[self._codes < ord(" ")] = ord(" ")
+        self.codes, self._boxes = codes[real], boxes[real].astype(np.float64)
+        self.codes[np.isin(self.codes, _HYPHENS)] = ord("-")
+        self.codes[self.codes < ord(" ")] = ord(" ")
         self._origins = origins[real]
         found, first, self._owner = np.unique(owners[real], return_index=True, return_inverse=True)
         self._matrices = np.zeros((len(found), 6))
@@ -173,7 +185,7 @@ class PageReader:
 
     def left_out(self, is_read: Booleans) -> Counter[str]:
         """Count the letters that a person does not see, by the reason, and turned ones that are not read."""
-        inked = ~np.fromiter(map(str.isspace, self.text), bool, len(self.text))
+        inked = ~np.isin(self.codes, _BLANKS)
         found = Counter(
             {why: int((inked & which).sum()) for why, which in self._visibility.unseen.items()}
         )
@@ -194,18 +206,12 @@ class PageReader:
         for _, quarter in sorted(counts, key=lambda pair: (-pair[0], pair[1] != self._turns)):
             yield quarter, turn == quarter
 
-    @property
-    def text(self) -> str:
-        """The letters alone."""
-        return self._codes.tobytes().decode("utf-32-le", "surrogatepass")
-
     def in_order(self) -> str:
         """Return the text in the order of the file, with the blanks and line breaks of PDFium."""
         is_read = np.ones(len(self._all_codes), bool)
         for letters in self._visibility.unseen.values():
             is_read[self._real[letters]] = False
-        text = self._all_codes[is_read].tobytes().decode("utf-32-le", "surrogatepass")
-        text = re.sub("-?[\x02\ufffe]", "-\n", text)
+        text = re.sub("-?[\x02\ufffe]", "-\n", text_of(self._all_codes[is_read]))
         return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
     def view(self, quarter: int, chosen: Booleans) -> View:
@@ -225,7 +231,7 @@ class PageReader:
             return_inverse=True,
         )
         letters = Letters(
-            self.text,
+            self.codes,
             boxes,
             sizes,
             self._bold[self._owner],
@@ -257,6 +263,20 @@ class PageReader:
         self._page.close()
 
 
+def _codes_of(text: Any, count: int) -> Codes:
+    """Return the characters of an open page of text."""
+    units = np.zeros(count + 1, np.uint16)
+    written = pdfium.FPDFText_GetText(
+        text, 0, count, units.ctypes.data_as(ctypes.POINTER(ctypes.c_ushort))
+    )
+    units = units[:count]
+    # why not always: a character may have two units, and one without a number has none
+    if written == count + 1 and not ((units >= 0xD800) & (units < 0xE000)).any():
+        return units.astype(np.uint32)
+    address = ctypes.cast(text, ctypes.c_void_p).value
+    return np.fromiter(map(_code, repeat(address), range(count)), np.uint32, count)
+
+
 def _plain(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
     """Return a function of PDFium that takes and returns addresses as numbers, which is faster."""
     address = ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -269,7 +289,7 @@ _origin = _plain(
     pdfium.FPDFText_GetCharOrigin, ctypes.c_int, _pointer, ctypes.c_int, _pointer, _pointer
 )
 _code = _plain(pdfium.FPDFText_GetUnicode, ctypes.c_uint, _pointer, ctypes.c_int)
-_owner = _plain(pdfium.FPDFText_GetTextObject, _pointer, _pointer, ctypes.c_int)
+_owner = _plain(pdfium.FPDFText_GetTextObject, ctypes.c_size_t, _pointer, ctypes.c_int)
 _mode = _plain(pdfium.FPDFTextObj_GetTextRenderMode, ctypes.c_int, _pointer)
 _font = _plain(pdfium.FPDFTextObj_GetFont, _pointer, _pointer)
 _name_of = _plain(

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
 
@@ -29,7 +30,7 @@ LEADER = " … "  # in a table of contents
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
 _HYPHEN = re.compile("[\u00ad\u2010]")  # as Typst and browsers print it
-_UNKNOWN = re.compile("[\0\ufffd]")  # letters that the font does not name
+_UNKNOWN = re.compile("\ufffd")  # letters that the font does not name
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,18 @@ class Piece:
         return replace(self, top=self.top + down, bottom=self.bottom + down) if down else self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Line:
     """Pieces on one baseline of a column."""
 
     pieces: tuple[Piece, ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Words, from left to right."""
         return " ".join(piece.text for piece in self.pieces)
 
-    @property
+    @cached_property
     def first(self) -> Piece:
         """Where the line begins."""
         return self.pieces[0]
@@ -73,10 +74,17 @@ class Line:
         """Where the line ends."""
         return self.pieces[-1].x1
 
-    @property
+    @cached_property
     def is_bold(self) -> bool:
         """Whether all of it is bold."""
         return all(piece.is_bold for piece in self.pieces)
+
+
+def cell_text(words: Sequence[Word]) -> str:
+    """Return the words of a cell, line by line."""
+    if len({word.bottom for word in words}) == 1:  # why: most cells have one line, and it is faster
+        return _piece(sorted(words, key=attrgetter("x0")), 0.0).text
+    return "\n".join(line.text for line in lines_of(list(pieces_of(words))))
 
 
 def pieces_of(words: Sequence[Word]) -> Iterator[Piece]:
@@ -106,9 +114,12 @@ def _apart(words: Iterable[Word], gap: float) -> Iterator[list[Word]]:
     yield run
 
 
-def _with_raised(rows: Iterable[list[Word]]) -> Iterator[list[Word]]:
+def _with_raised(rows: Iterable[list[Word]]) -> Iterable[list[Word]]:
     """The rows, in which marks of notes, exponents and indices stand at their word."""
     rows = [sorted(row, key=attrgetter("x0")) for row in rows]
+    sizes = {word.size for row in rows for word in row}
+    if not sizes or min(sizes) >= RAISED_SIZE * max(sizes):
+        return rows
     whole = [list[Word]() for _ in rows]
     for at, row in enumerate(rows):
         for before, word, after in zip([None, *row], row, [*row[1:], None], strict=False):
@@ -147,24 +158,31 @@ def _blank(one: Word, other: Word) -> float:
 
 
 def _piece(words: Sequence[Word], top: float) -> Piece:
-    text, sizes, bold = words[0].text, Counter[float](), 0
-    for word in words:
-        sizes[round(word.size, 1)] += len(word.text)
-        bold += len(word.text) if word.is_bold else 0
+    text = words[0].text
     for last, word in pairwise(words):
         # why not always: a word is cut where its type changes
         is_apart = word.is_after_blank or last.is_before_blank
-        is_apart |= word.x0 - last.x1 > WORD_GAP * word.size
-        text += (" " if is_apart else "") + word.text
+        is_apart = is_apart or word.x0 - last.x1 > WORD_GAP * word.size
+        text += f" {word.text}" if is_apart else word.text
+    sizes, bold = Counter[float](), 0
+    for word in words:
+        sizes[word.size] += len(word.text)
+        bold += len(word.text) if word.is_bold else 0
     return Piece(
-        _HYPHEN.sub("-", _UNKNOWN.sub("", _LEADER.sub(LEADER, text))),
+        _readable(text),
         words[0].x0,
         words[-1].x1,
         top,
         max(word.bottom for word in words),
-        sizes.most_common(1)[0][0],
+        round(sizes.most_common(1)[0][0], 1),
         bold > len(text) / 2,
     )
+
+
+def _readable(text: str) -> str:
+    if "...." in text or ". ." in text:
+        text = _LEADER.sub(LEADER, text)
+    return text if text.isascii() else _HYPHEN.sub("-", _UNKNOWN.sub("", text))
 
 
 def lines_of(pieces: Sequence[Piece]) -> Iterator[Line]:

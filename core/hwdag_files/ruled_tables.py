@@ -66,16 +66,18 @@ def _cells(level: Sequence[Level], upright: Sequence[Level]) -> Iterator[Cell]:
         & (top <= y[:, None] + NEAR)
         & (bottom >= y[:, None] - NEAR)
     )
-    across = [np.flatnonzero(row) for row in crosses]  # upright lines of each level one
+    across = [np.flatnonzero(line).tolist() for line in crosses]
+    down = [np.flatnonzero(line).tolist() for line in crosses.T]
+    places, heights, is_crossed = x.tolist(), y.tolist(), crosses.tolist()
     for at, line in enumerate(across):
-        for place, here in enumerate(line):
-            beside = line[place + 1 :]
-            beside = beside[x[beside] > x[here]]
-            below = np.flatnonzero(crosses[:, here] & (y > y[at]))
-            corners = np.argwhere(crosses[np.ix_(below, beside)])
-            if len(corners):
-                down, other = corners[0]
-                yield float(x[here]), float(y[at]), float(x[beside[other]]), float(y[below[down]])
+        for number, here in enumerate(line):
+            beside = [one for one in line[number + 1 :] if places[one] > places[here]]
+            for below in down[here]:
+                if heights[below] <= heights[at]:
+                    continue
+                if (corner := next((one for one in beside if is_crossed[below][one]), -1)) >= 0:
+                    yield places[here], heights[at], places[corner], heights[below]
+                    break
 
 
 def _tables(cells: Iterable[Cell]) -> list[list[Cell]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from hwdag_files.drawings import (
     PICTURE,
@@ -102,6 +101,8 @@ def _is_second(ink: Ink, is_scanned: Booleans, is_layer: Booleans, is_seen: Bool
         return np.zeros(len(is_seen), bool)
     found = is_layer & ~is_scanned
     if is_scanned.any():
+        from scipy.spatial import KDTree  # why here: few pages need it, and it takes time to load
+
         distance, _ = KDTree(ink.middles[is_seen]).query(ink.middles[is_scanned])
         is_over = distance < HALF * ink.size[is_scanned]
         found[is_scanned] = is_over | (is_over.mean() > SECOND_LAYER)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hwdag_files.drawings import Booleans, Floats, Integers
-from hwdag_files.pdfium import Letters
+from hwdag_files.pdfium import Letters, text_of
 
 WORD_GAP = 0.13
 """Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
@@ -66,7 +66,7 @@ def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
     order = np.lexsort((letters.boxes[:, 0], rows))
     order = order[~_copies(letters.only(order), rows[order])]
     letters, rows, bottoms, cells = letters.only(order), rows[order], bottoms[order], cells[order]
-    is_blank = np.fromiter(map(str.isspace, letters.text), bool, len(letters))
+    is_blank = letters.is_blank
     kept = np.flatnonzero(~is_blank)
     if not len(kept):
         return []
@@ -75,10 +75,10 @@ def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
     x0, _, x1, _ = letters.boxes.T
     begins = _begin_words(letters, rows, np.diff(kept) > 1)
     starts = np.flatnonzero(np.concatenate([[True], begins]))
-    ends = [*starts[1:].tolist(), len(letters)]
+    ends, text = [*starts[1:].tolist(), len(letters)], letters.text
     right = np.maximum.reduceat(x1, starts)
     found = zip(
-        (letters.text[a:b] for a, b in zip(starts.tolist(), ends, strict=True)),
+        (text[a:b] for a, b in zip(starts.tolist(), ends, strict=True)),
         x0[starts].tolist(),
         right.tolist(),
         (bottoms - letters.size)[starts].tolist(),
@@ -110,7 +110,7 @@ def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Boo
     is_spaced = (lengths >= FEWEST_SPACED) & (spacing > WORD_GAP) & (spacing < MOST_SPACING)
     for start, end, gap in zip(starts[is_spaced], ends[is_spaced], spacing[is_spaced], strict=True):
         own = slice(start, end - 1)
-        if _is_spaced(letters.text[start:end], gaps[own], after_blank[own], gap):
+        if _is_spaced(text_of(letters.codes[start:end]), gaps[own], after_blank[own], gap):
             begins[own] = gaps[own] > max(gap + WORD_GAP, WORDS_APART * gap)
     return begins
 
@@ -164,8 +164,7 @@ def _rows(letters: Letters, cells: Integers) -> tuple[Floats, Integers]:
 
 def _copies(letters: Letters, rows: Integers) -> Booleans:
     """Return which letters, sorted by place, are printed again where they are already; bold type is made so."""
-    codes = np.frombuffer(letters.text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    x0, found = letters.boxes[:, 0], np.zeros(len(letters), bool)
+    codes, x0, found = letters.codes, letters.boxes[:, 0], np.zeros(len(letters), bool)
     for lag in range(1, min(COPIES, len(letters) - 1) + 1):
         found[lag:] |= (
             (codes[lag:] == codes[:-lag])
