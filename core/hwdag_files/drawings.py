@@ -24,6 +24,7 @@ Colour = tuple[float, float, float]
 
 LEVEL = 0.5  # points by which the ends of a level or upright line may differ
 OPAQUE = 250  # of 255
+MOST_CLIPS = 20  # that limit a surface, one within the other
 MOST_NESTED = 8  # forms within forms
 MOST_RULES = 4000  # of a drawing in which tables are looked for; a map may have any number
 MOST_SEGMENTS = 20_000  # lines of a path that are looked at
@@ -123,9 +124,29 @@ def _around(points: Sequence[Point]) -> Rule:
 
 
 def _bounds(thing: Any, matrix: Matrix) -> Rule:
-    x0, y0, x1, y1 = (ctypes.c_float() for _ in range(4))
-    pdfium.FPDFPageObj_GetBounds(thing, x0, y0, x1, y1)
-    return _around([_moved((x.value, y.value), matrix) for x in (x0, x1) for y in (y0, y1)])
+    """Return the box of an object, as far as it is not clipped."""
+    sides = [ctypes.c_float() for _ in range(4)]
+    pdfium.FPDFPageObj_GetBounds(thing, *sides)
+    x0, y0, x1, y1 = (side.value for side in sides)
+    for left, bottom, right, top in _clips(thing):
+        x0, y0, x1, y1 = max(x0, left), max(y0, bottom), min(x1, right), min(y1, top)
+    if x0 >= x1 or y0 >= y1:
+        return 0.0, 0.0, 0.0, 0.0
+    return _around([_moved((x, y), matrix) for x in (x0, x1) for y in (y0, y1)])
+
+
+def _clips(thing: Any) -> Iterator[Rule]:
+    clip = pdfium.FPDFPageObj_GetClipPath(thing)
+    for number in range(min(MOST_CLIPS, pdfium.FPDFClipPath_CountPaths(clip))) if clip else ():
+        points = list[Point]()
+        x, y = ctypes.c_float(), ctypes.c_float()
+        count = pdfium.FPDFClipPath_CountPathSegments(clip, number)
+        for at in range(min(MOST_SEGMENTS, count)):
+            segment = pdfium.FPDFClipPath_GetPathSegment(clip, number, at)
+            if pdfium.FPDFPathSegment_GetPoint(segment, x, y):
+                points.append((x.value, y.value))
+        if points:
+            yield _around(points)
 
 
 def _read_path(path: Any, matrix: Matrix) -> tuple[bool, list[Rule]]:

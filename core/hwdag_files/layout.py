@@ -23,6 +23,7 @@ from hwdag_files.content import UnreadableError
 from hwdag_files.drawings import Integers, Points
 from hwdag_files.footnotes import begins_note, note_lines
 from hwdag_files.initials import with_initials
+from hwdag_files.line_numbers import without_line_numbers
 from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
 from hwdag_files.pdfium import PageReader, View
 from hwdag_files.pieces import (
@@ -98,6 +99,8 @@ class PageLines:
     outline: frozenset[str] = field(default_factory=frozenset)  # titles that lead here, `plain`
     left_out: Counter[str] = field(default_factory=Counter)  # letters, by the reason
     marks: tuple[Mark, ...] = ()
+    letters: int = 0
+    unknown: int = 0  # of them, since their fonts do not name them
 
     @property
     def characters(self) -> Counter[float]:
@@ -145,14 +148,14 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
     if leftward > MOST_LEFTWARD * len(page.codes):
         raise UnreadableError("its text runs from right to left")
     ordered, marks = list[Piece](), list[Mark]()
-    height, is_read = 0.0, np.zeros(len(page.codes), bool)
+    height, counted, is_read = 0.0, 0, np.zeros(len(page.codes), bool)
     for number, (quarter, chosen) in enumerate(page.views()):
         if number and chosen.sum() <= MOST_TURNED * len(page.codes):
             break
         is_read |= chosen
         view = page.view(quarter, chosen)
-        pieces, found = _pieces(view)
-        marks += found
+        pieces, found, numbers = _pieces(view)
+        marks, counted = [*marks, *found], counted + numbers
         ordered += (piece.moved(height) for piece in _ordered(pieces))
         height += view.height
     return PageLines(
@@ -160,13 +163,18 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
         height,
         page.drawing.has_pictures,
         frozenset(map(plain, outline)),
-        page.left_out(is_read),
+        page.left_out(is_read) + Counter({"numbers that count the lines": counted}),
         tuple(marks),
+        len(page.codes),
+        page.unknown,
     )
 
 
-def _pieces(view: View) -> tuple[list[Piece], list[Mark]]:
-    """Return the words of a page as pieces of lines, its tables with lines, and what may be marks across it."""
+def _pieces(view: View) -> tuple[list[Piece], list[Mark], int]:
+    """Return the words of a page as pieces of lines, with its tables that have lines.
+
+    What may be marks across the page comes apart, and the numbers of lines are counted and left out.
+    """
     tables, cells = list[list[Cell]](), np.full(len(view.letters), -1)
     inked = ~view.letters.is_blank
     middles = view.letters.boxes.reshape(-1, 2, 2).mean(axis=1)
@@ -180,12 +188,13 @@ def _pieces(view: View) -> tuple[list[Piece], list[Mark]]:
     for word in with_initials(words_of(view.letters, cells)):
         words[word.cell].append(word)
     text, marks = part_marks(words[-1])
+    text, numbers = without_line_numbers(text)
     pieces, first = list(pieces_of(text)), 0
     for table in tables:
         texts = [cell_text(words[first + number]) for number in range(len(table))]
         pieces.append(_ruled(table, texts))
         first += len(table)
-    return pieces, marks
+    return pieces, marks, numbers
 
 
 def _cells_of(middles: Points, table: Sequence[Cell]) -> Integers:
@@ -250,7 +259,7 @@ def _without(page: PageLines, left_out: Sequence[Mark]) -> PageLines:
     lines, letters = list(page.lines), page.left_out.copy()
     for mark in page.marks:
         if mark in left_out:
-            letters["of a mark across the page"] += len(mark.line.text.replace(" ", ""))
+            letters["letters of a mark across the page"] += len(mark.line.text.replace(" ", ""))
         else:
             top = mark.line.first.top
             at = next((i for i, line in enumerate(lines) if line.first.top > top), len(lines))

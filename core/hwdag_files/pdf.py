@@ -52,6 +52,7 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     pdf.close()
     if len(found.lost) == len(pages):
         raise UnreadableError(f"not one of the {len(pages)} pages of the PDF can be read")
+    _check_fonts(found)
     text, starts = joined(pages, known)
     text, odd = without_surrogates(text)
     notes = list(dict.fromkeys(found.notes))[:MOST_MESSAGES]
@@ -75,11 +76,21 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     return Content(text, title, tuple(notes), tuple(starts))
 
 
+def _check_fonts(found: _Found) -> None:
+    """Raise an error if most of the letters are unknown."""
+    unknown = sum(page.unknown for page in found.pages.values())
+    letters = sum(page.letters for page in found.pages.values())
+    if 2 * unknown > letters:
+        raise UnreadableError(
+            f"its fonts do not say which letters they are, in {unknown} of {letters}: needs OCR"
+        )
+
+
 def _left_out(pages: Mapping[int, layout.PageLines]) -> Iterator[str]:
     for why in sorted({why for page in pages.values() for why in page.left_out}):
         where = [number for number, page in pages.items() if page.left_out[why]]
-        letters = sum(pages[number].left_out[why] for number in where)
-        yield f"left out {letters} letters {why}, on {_named(where)}"
+        count = sum(pages[number].left_out[why] for number in where)
+        yield f"left out {count} {why}, on {_named(where)}"
 
 
 def _named(pages: Sequence[int]) -> str:

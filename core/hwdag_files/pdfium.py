@@ -23,6 +23,9 @@ from hwdag_files.visibility import Ink, visibility_of
 
 Codes = np.ndarray[tuple[int], np.dtype[np.uint32]]
 
+UNKNOWN = 0xFFFD
+"""The character for a letter whose font does not say which one it is."""
+
 DESCENT = 0.21
 """Share of a letter's height below its baseline, for all fonts alike, so that lines are level."""
 
@@ -35,6 +38,7 @@ SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
 _BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
 _SIMPLE_MODES = pdfium.FPDF_TEXTRENDERMODE_FILL, pdfium.FPDF_TEXTRENDERMODE_STROKE
+_BREAKS = np.array([9, 10, 13], np.uint32)  # tabs and ends of lines
 _HYPHENS = 2, 0xFFFE  # as PDFium writes a hyphen that ends a line
 
 
@@ -127,8 +131,6 @@ class PageReader:
         real = np.flatnonzero((owners > 0) & (codes < 0x110000))
         self._all_codes, self._real = codes, real
         self.codes, self._boxes = codes[real], boxes[real].astype(np.float64)
-        self.codes[np.isin(self.codes, _HYPHENS)] = ord("-")
-        self.codes[self.codes < ord(" ")] = ord(" ")
         self._origins = origins[real]
         found, first, self._owner = np.unique(owners[real], return_index=True, return_inverse=True)
         self._matrices = np.zeros((len(found), 6))
@@ -153,8 +155,29 @@ class PageReader:
             self._colours[at] = _colour(owner, mode)
             self._orders[at] = self.drawing.letters.get(owner, 0)
         self._look_at_copies(found)
+        is_unknown = self._unknown(real)
+        self.unknown = int(is_unknown.sum())
+        self.codes[np.isin(self.codes, _HYPHENS)] = ord("-")
+        self.codes[self.codes < ord(" ")] = ord(" ")
+        self.codes[is_unknown] = UNKNOWN
         # why: a font may be large in a small space, or the other way round
         self._sizes *= np.hypot(self._matrices[:, 2], self._matrices[:, 3])
+
+    def _unknown(self, letters: Integers) -> Booleans:
+        """Return which letters have no character, since their font does not name them.
+
+        PDFium gives the number of a letter in its font then, which may be that of another character.
+        """
+        is_control = (self.codes < ord(" ")) & ~np.isin(self.codes, _BREAKS)
+        found: Booleans = is_control | (self.codes == UNKNOWN)
+        if not found.any():
+            return found
+        text = self._textpage.raw
+        fonts = self._fonts[self._owner]
+        is_suspect = np.isin(fonts, fonts[found])
+        for at in np.flatnonzero(is_suspect).tolist():
+            found[at] = pdfium.FPDFText_HasUnicodeMapError(text, int(letters[at])) == 1
+        return np.where(self.codes == UNKNOWN, True, found & is_suspect)
 
     def _look_at_copies(self, owners: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> None:
         """Take the looks of a text from the copy over it: PDFium gives the letters of the first one alone."""
@@ -187,9 +210,14 @@ class PageReader:
         """Count the letters that a person does not see, by the reason, and turned ones that are not read."""
         inked = ~np.isin(self.codes, _BLANKS)
         found = Counter(
-            {why: int((inked & which).sum()) for why, which in self._visibility.unseen.items()}
+            {
+                f"letters {why}": int((inked & which).sum())
+                for why, which in self._visibility.unseen.items()
+            }
         )
-        found["that are turned"] = int((inked & ~is_read).sum()) - found.total()
+        hidden = found.total()
+        found["letters that their fonts do not name"] = self.unknown
+        found["letters that are turned"] = int((inked & ~is_read).sum()) - hidden
         return +found
 
     def views(self) -> Iterator[tuple[int, Booleans]]:
@@ -212,6 +240,7 @@ class PageReader:
         for letters in self._visibility.unseen.values():
             is_read[self._real[letters]] = False
         text = re.sub("-?[\x02\ufffe]", "-\n", text_of(self._all_codes[is_read]))
+        text = re.sub("[\0-\x08\x0b\x0c\x0e-\x1f\ufffd]", "", text)
         return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
     def view(self, quarter: int, chosen: Booleans) -> View:

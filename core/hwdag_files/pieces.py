@@ -29,6 +29,9 @@ ROWS_NEAR = 4  # above and below, among which that word is looked for; columns m
 LEADER = " … "  # in a table of contents
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*")
 _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+_SYMBOLS = str.maketrans(
+    {0xF0A7: "▪", 0xF0A8: "▪", 0xF0B7: "•", 0xF0D8: "‣", 0xF0FC: "✓"}
+)  # of Wingdings and Symbol, which word processors write lists with
 _HYPHEN = re.compile("[\u00ad\u2010]")  # as Typst and browsers print it
 _UNKNOWN = re.compile("\ufffd")  # letters that the font does not name
 
@@ -182,7 +185,7 @@ def _piece(words: Sequence[Word], top: float) -> Piece:
 def _readable(text: str) -> str:
     if "...." in text or ". ." in text:
         text = _LEADER.sub(LEADER, text)
-    return text if text.isascii() else _HYPHEN.sub("-", _UNKNOWN.sub("", text))
+    return text if text.isascii() else _HYPHEN.sub("-", _UNKNOWN.sub("", text)).translate(_SYMBOLS)
 
 
 def lines_of(pieces: Sequence[Piece]) -> Iterator[Line]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hwdag_files.drawings import Booleans, Floats, Integers
-from hwdag_files.pdfium import Letters, text_of
+from hwdag_files.pdfium import UNKNOWN, Letters, text_of
 
 WORD_GAP = 0.13
 """Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
@@ -38,6 +38,7 @@ DIGITS_APART = (
 )
 EVEN = 0.05  # sizes of the type by which gaps of one spacing differ
 
+_UNKNOWN = chr(UNKNOWN)
 COPIES = 6  # letters among which a copy is looked for
 
 
@@ -91,7 +92,7 @@ def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
         letters.contrast[starts].tolist(),
         strict=True,
     )
-    return list(map(Word._make, found))
+    return [Word._make(word) for word in found if word[0].strip(_UNKNOWN)]
 
 
 def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Booleans:

@@ -58,6 +58,17 @@ def box(colour, *, y=490, height=30):
     return draw
 
 
+def clipped_box(canvas):
+    """Fill a box over the whole page, of which a corner is not clipped."""
+    clip = canvas.beginPath()
+    clip.rect(500, 20, 30, 30)
+    canvas.saveState()
+    canvas.clipPath(clip, stroke=0)
+    canvas.setFillColor(black)
+    canvas.rect(0, 0, *A4, stroke=0, fill=1)
+    canvas.restoreState()
+
+
 def scan(canvas):
     canvas.drawImage(ImageReader(Image.new("L", (60, 85), 230)), 0, 0, *A4)
 
@@ -89,6 +100,7 @@ SEEN = {
     "white on a box": [box(darkblue), letters(white)],
     "pale grey": [letters(Color(0.8, 0.8, 0.8))],
     "marked yellow": [box(yellow), letters()],
+    "below a box that is clipped": [letters(), clipped_box],
     "marked afterwards": [letters(), box(Color(1, 1, 0, alpha=0.4))],
     "outlines": [letters(white, mode=1)],
     "over a picture": [scan, letters(white)],

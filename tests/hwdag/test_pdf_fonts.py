@@ -1,0 +1,53 @@
+"""Fonts that do not say which letters they have, and those of symbols."""
+
+import io
+
+import pytest
+from pypdf import PdfWriter
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
+
+from hwdag_files.content import UnreadableError
+from hwdag_files.pdf import pdf_content
+
+FERRY = "The ferry leaves at seven from the quay."
+PLAIN = "A ticket costs 64 kroner, and children pay half of it. Dogs travel on the upper deck."
+
+
+def page(unnamed, named=PLAIN):
+    """Return a page with a text in a font that does not name its letters, and one in a font that does."""
+    # why: its letters have numbers in the order in which they are used
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf", asciiReadable=False))
+    canvas = Canvas(io.BytesIO(), invariant=1)
+    for y, font, text in ((700, "Vera", unnamed), (650, "Times-Roman", named)):
+        canvas.setFont(font, 11)
+        canvas.drawString(72, y, text)
+    writer = PdfWriter(clone_from=io.BytesIO(canvas.getpdfdata()))
+    for font in writer.pages[0]["/Resources"]["/Font"].values():
+        font.get_object().pop("/ToUnicode", None)
+    writer.write(buffer := io.BytesIO())
+    return buffer.getvalue()
+
+
+def test_letters_that_no_font_names_are_left_out_with_a_note():
+    content = pdf_content(page(FERRY))
+    assert content.text == PLAIN
+    assert content.notes == (
+        f"left out {len(FERRY.replace(' ', ''))} letters that their fonts do not name, on page 1",
+    )
+
+
+def test_a_file_that_is_mostly_unreadable_is_refused_with_the_reason():
+    with pytest.raises(UnreadableError, match=r"fonts do not say .* needs OCR"):
+        pdf_content(page(FERRY, "Page 1"))
+
+
+def test_the_signs_of_lists_of_a_font_of_symbols_are_those_of_lists():
+    canvas = Canvas(io.BytesIO(), invariant=1)
+    for i, item in enumerate(("Rope", "Buoys", "Oil")):
+        canvas.setFont("Symbol", 11)
+        canvas.drawString(72, 700 - 16 * i, "\u2022")
+        canvas.setFont("Times-Roman", 11)
+        canvas.drawString(90, 700 - 16 * i, item)
+    assert pdf_content(canvas.getpdfdata()).text.split("\n\n") == ["• Rope", "• Buoys", "• Oil"]
