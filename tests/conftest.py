@@ -53,6 +53,7 @@ SECONDS = {
     "test_huggingface.py",
     "test_hybrids.py",
     "test_likelihood.py",
+    "test_live_page.py",
     "test_llama_server.py",
     "test_living_index.py",
     "test_llama_index_storage.py",

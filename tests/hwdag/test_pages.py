@@ -13,8 +13,8 @@ from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.config import NEVER
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.page import framed
-from hwdag.types import Node, Span
+from hwdag.page import framed, page
+from hwdag.types import Node, Span, shown_documents
 from hwdag_lab.scripted import ScriptedLM
 
 WEB = Path(__file__).parents[2] / "web"
@@ -278,3 +278,33 @@ def test_a_page_is_used_by_keyboard_on_a_narrow_dark_screen(whole, answer, opene
     assert page.locator(".citations li.selected").count() == 1
     for role, name in (("region", "Answer"), ("region", "Walk"), ("combobox", "Document")):
         assert page.get_by_role(role, name=name).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("judged", "shown"),
+    [
+        ({"found": True, "confidence": 0.834}, "83 % likely to be right"),
+        ({"found": False, "confidence": 0.02}, "Not found in the documents"),
+        ({"found": None, "confidence": None}, None),
+    ],
+)
+def test_how_sure_an_answer_is_comes_before_it_and_notes_after_it(answer, opened, judged, shown):
+    data = answer.to_dict() | judged | {"notes": ["the reply was cut off"]}
+    made = opened(page(QUESTION, {"documents": shown_documents(answer.retrieval), "answer": data}))
+    assert made.locator(".judged").all_inner_texts() == [shown][: shown is not None]
+    assert "the reply was cut off" in made.locator(".note").all_inner_texts()
+    is_refused = judged["found"] is False
+    assert made.get_by_text("It rests on").count() == (not is_refused)
+    assert (made.locator(".word").count() == 0) is is_refused
+
+
+def test_numbers_in_the_reply_of_an_answerer_lead_to_its_citations(answer, opened):
+    text = "**Clara Holm** [2] built it[1].\n\n| Who | When |\n|---|---|\n| Clara | 1871 [1] |"
+    data = answer.to_dict() | {"answer": text, "answered_by": "m", "found": True}
+    made = opened(page(QUESTION, {"documents": shown_documents(answer.retrieval), "answer": data}))
+    assert made.locator(".word").all_inner_texts() == ["[2]", "[1]", "[1]"]
+    assert made.locator(".answer strong").inner_text() == "Clara Holm"
+    assert made.locator(".answer th").all_inner_texts() == ["Who", "When"]
+    assert made.locator(".answer").evaluate("one => one.textContent") == text
+    made.locator(".word").first.click()
+    assert made.locator(".citations li.selected .number").inner_text() == "[2]"

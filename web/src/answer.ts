@@ -1,52 +1,57 @@
-// The question, the answer whose words link to citations, and the citations.
+// The answer, whose words link to citations, how sure it is, and the citations.
 
-import type { Page } from "./data";
+import type { Answer, Page } from "./data";
 import { h, onActivate, percent, reveal } from "./dom";
+import { formatted, plain } from "./formatted";
 import type { Selected } from "./selection";
 
 export class AnswerView {
   readonly element: HTMLElement;
 
-  constructor(page: Page, selected: Selected) {
+  /** The question is its heading, unless the place where it appears has one. */
+  constructor(page: Page, selected: Selected, isHeaded = true) {
     const answer = page.answer;
-    const said = h("p", { class: "answer" });
+    // why 0: nothing was found, so the answer rests on nothing that was read
+    const cited = answer?.found === false && !answer.isNumbered ? 0 : (answer?.cited ?? 0);
+    const said = h("div", { class: "answer" });
     const list = h("ol", { class: "citations" });
     const others = h("ol", { class: "citations others" });
     const said_by: [HTMLElement, number][] = [];
     this.element = h(
       "section",
       { "aria-label": "Answer" },
-      h("h1", {}, page.walk?.question ?? page.title),
+      isHeaded && h("h1", {}, page.walk?.question ?? page.title),
+      answer && judged(answer),
       answer && said,
-      answer && answer.cited > 0 && h("h2", {}, "It rests on"),
+      ...(answer?.notes.map((note) => h("p", { class: "note" }, note)) ?? []),
+      cited > 0 && h(isHeaded ? "h2" : "h3", {}, "It rests on"),
       list,
       answer &&
-        answer.citations.length > answer.cited &&
-        h("details", {}, h("summary", {}, `The other ${answer.citations.length - answer.cited} sentences that were read`), others),
+        answer.citations.length > cited &&
+        h("details", {}, h("summary", {}, `The ${cited > 0 ? "other " : ""}${answer.citations.length - cited} sentences that were read`), others),
       answer && h("p", { class: "cost" }, answer.cost),
     );
     if (!answer) return;
-    for (const [text, citation] of answer.words) {
-      if (citation === null) said.append(text);
-      else {
-        const word = h("button", { class: "word", title: `citation ${citation + 1}` }, text);
-        word.addEventListener("click", () => selected.select({ kind: "citation", citation }, this));
-        said.append(word);
-        said_by.push([word, citation]);
-      }
-    }
+    const link = (start: number, end: number, citation: number) => {
+      const word = h("button", { class: "word", title: `citation ${citation + 1}` }, answer.text.slice(start, end));
+      word.addEventListener("click", () => selected.select({ kind: "citation", citation }, this));
+      said_by.push([word, citation]);
+      return word;
+    };
+    said.append(...formatted(answer.text, (start, end) => parts(answer, start, end, link)));
     answer.citations.forEach((citation, i) => {
       const source = page.documents[citation.span[0]];
       const item = h(
         "li",
         { tabindex: 0, role: "button" },
-        h("span", { class: "weight" }, percent(citation.weight)),
-        h("span", { class: "quote" }, citation.text),
+        answer.isNumbered && i < cited && h("span", { class: "number" }, `[${i + 1}]`),
+        h("span", { class: "weight", title: "how much the answer rests on it" }, percent(citation.weight)),
+        h("span", { class: "quote" }, ...plain(citation.text)),
         h("span", { class: "place" }, [source?.title || source?.id, pageOf(page, i)].filter(Boolean).join(", ")),
       );
       item.style.setProperty("--share", `${100 * citation.weight}%`);
       onActivate(item, () => selected.select({ kind: "citation", citation: i }, this));
-      (i < answer.cited ? list : others).append(item);
+      (i < cited ? list : others).append(item);
     });
     const items = [...list.children, ...others.children];
     selected.listen((selection, from) => {
@@ -59,12 +64,34 @@ export class AnswerView {
         item.classList.toggle("selected", is);
         item.setAttribute("aria-pressed", String(is));
         if (is && selection?.kind === "citation" && from !== this) {
-          if (i >= answer.cited) item.closest("details")!.open = true;
+          if (i >= cited) item.closest("details")!.open = true;
           reveal(item);
         }
       });
     });
   }
+}
+
+/** Whether the documents seem to hold an answer, and how likely this one is right. */
+function judged({ found, confidence }: Answer): HTMLElement | null {
+  if (found === false) return h("p", { class: "judged missing" }, "Not found in the documents");
+  return confidence === null ? null : h("p", { class: "judged" }, `${percent(confidence)} likely to be right`);
+}
+
+/** The characters [start, end) of an answer, with its links. */
+function parts(answer: Answer, start: number, end: number, link: (start: number, end: number, citation: number) => Node): Node[] {
+  const found: Node[] = [];
+  const text = (to: number) => at < to && found.push(document.createTextNode(answer.text.slice(at, to)));
+  let at = start;
+  for (const [from, to, citation] of answer.words) {
+    const [first, last] = [Math.max(at, from), Math.min(end, to)];
+    if (first >= last) continue;
+    text(first);
+    found.push(link(first, last, citation));
+    at = last;
+  }
+  text(end);
+  return found;
 }
 
 function pageOf(page: Page, citation: number): string {

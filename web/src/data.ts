@@ -56,8 +56,17 @@ export interface Citation {
 }
 
 export interface Answer {
-  /** The words of the answer with their white space; the citation that says the word, or null. */
-  words: [text: string, citation: number | null][];
+  text: string;
+  /** Parts of the text with the citation that says them. */
+  words: [start: number, end: number, citation: number][];
+  /** Whether the documents seem to hold an answer; null if unknown. */
+  found: boolean | null;
+  /** Probability that the answer is right; null if unknown. */
+  confidence: number | null;
+  /** What was wrong with the reply, such as a cut. */
+  notes: string[];
+  /** Whether citations have the numbers of the text. */
+  isNumbered: boolean;
   /** Every sentence that was read, by the answer's attention to it. */
   citations: Citation[];
   /** How many of them, from the first, are what the answer cites. */

@@ -3,8 +3,8 @@
 import type { Page } from "./data";
 import { h } from "./dom";
 import { load, type Given, type GivenStep } from "./load";
-import { mount } from "./mount";
-import { Server, type State, type Turn } from "./server";
+import { mount, mountGraph } from "./mount";
+import { BROKEN, Server, type State, type Turn } from "./server";
 import { card } from "./walk";
 
 export class Live {
@@ -12,13 +12,17 @@ export class Live {
   private readonly question = h("input", { type: "text", "aria-label": "Question", placeholder: "Ask the documents", required: true });
   private readonly first = h("select", { "aria-label": "System" });
   private readonly second = h("select", { "aria-label": "Compare with" });
-  private readonly stop = h("button", { type: "button", disabled: true, click: () => this.asking?.abort() }, "Stop");
+  private readonly stop = h("button", { type: "button", hidden: true, click: () => this.asking?.abort() }, "Stop");
   private readonly documents = h("ul", { class: "documents", "aria-label": "Documents" });
   private readonly files = h("input", { type: "file", multiple: true, "aria-label": "Add documents", change: () => void this.upload() });
   private readonly uploads = h("ul", { class: "uploads", "aria-live": "polite" });
   private readonly trouble = h("p", { class: "trouble", role: "alert" });
   private readonly results = h("div", { class: "results" });
   private readonly graph = h("div");
+  private readonly name = h("h1", {}, "hwdag");
+  private readonly size = h("p", { class: "size" });
+  private readonly drawing = h("button", { type: "button", hidden: true, click: () => void this.show() }, "Show the graph");
+  private readonly renewal = h("button", { type: "button", hidden: true, click: () => this.begin() }, "New conversation");
   private asking: AbortController | null = null;
   private answered: Result[] = [];
   private readonly turns = new Map<string, Turn[]>();
@@ -31,15 +35,12 @@ export class Live {
       this.question,
       h("button", { type: "submit" }, "Ask"),
       this.stop,
-      h("button", { type: "button", click: () => this.begin() }, "New conversation"),
+      this.renewal,
       h("details", { class: "ways" }, h("summary", {}, "Ways to search"), this.first, this.second),
     );
     const drop = h("section", { class: "holdings", "aria-label": "Documents" }, h("label", {}, "Add documents ", this.files), this.uploads);
-    drop.append(
-      h("details", {}, h("summary", {}, "Documents in the index"), this.documents),
-      h("button", { type: "button", click: () => void this.show() }, "Show the graph"),
-    );
-    root.replaceChildren(h("main", { class: "live" }, h("h1", {}, "hwdag"), ask, this.trouble, this.greeting, this.results, drop, this.graph));
+    drop.append(h("details", {}, h("summary", {}, "Documents in the index"), this.documents), this.drawing);
+    root.replaceChildren(h("main", { class: "live" }, h("header", { class: "index" }, this.name, this.size), ask, this.trouble, this.greeting, this.results, drop, this.graph));
     void this.refresh();
   }
 
@@ -55,6 +56,10 @@ export class Live {
 
   private fill(state: State): void {
     this.trouble.replaceChildren();
+    this.name.replaceChildren(state.name || "hwdag");
+    const count = state.documents.length;
+    this.size.replaceChildren(`${count} ${count === 1 ? "document" : "documents"}, ${state.characters.toLocaleString("en")} characters`);
+    this.drawing.hidden = !state.has_graph || count === 0;
     this.greet(state);
     const options = () => state.systems.map((name) => h("option", {}, name));
     if (this.first.options.length === 0) {
@@ -94,7 +99,10 @@ export class Live {
     this.turns.clear();
     this.answered = [];
     this.results.replaceChildren();
+    this.graph.replaceChildren();
     this.greeting.hidden = false;
+    this.renewal.hidden = true;
+    this.question.focus();
   }
 
   private tokenForm(): HTMLElement {
@@ -112,17 +120,18 @@ export class Live {
     const asking = (this.asking = new AbortController());
     const names = [this.first.value, this.second.value].filter(Boolean);
     this.trouble.replaceChildren();
-    this.stop.disabled = false;
+    this.stop.hidden = false;
     this.greeting.hidden = true;
-    const shown = (this.answered = names.map((name) => new Result(name)));
+    this.renewal.hidden = false;
+    const shown = (this.answered = names.map((name) => new Result(name, names.length > 1)));
     const question = this.question.value;
     for (const one of this.results.children) (one as HTMLDetailsElement).open = false;
     const answers = h("div", { class: names.length > 1 ? "two" : "one" }, ...shown.map(({ element }) => element));
-    this.results.prepend(h("details", { class: "turn", open: true }, h("summary", {}, question), answers));
+    this.results.prepend(h("details", { class: "turn", open: true }, h("summary", {}, h("h2", {}, question)), answers));
     await Promise.all(shown.map((result) => result.run(this.server, question, this.turns.get(result.name) ?? [], asking.signal)));
     for (const { name, found } of shown) if (found) this.turns.set(name, [...(this.turns.get(name) ?? []), [question, found.answer]]);
     if (this.asking !== asking) return;
-    this.stop.disabled = true;
+    this.stop.hidden = true;
     this.question.select();
   }
 
@@ -150,6 +159,7 @@ export class Live {
   }
 
   private async remove(id: string): Promise<void> {
+    if (!confirm(`Delete ${id} from the index? The document and all that was made of it are removed for good.`)) return;
     try {
       await this.server.remove(id);
     } catch (error) {
@@ -163,7 +173,8 @@ export class Live {
     try {
       // why the answer too: its walk is replayed on the graph
       const answer = this.answered[0]?.found;
-      mount(this.graph, load({ ...(await this.server.graph()), title: "The graph", version: "", ...(answer && { answer }) }));
+      mountGraph(this.graph, load({ ...(await this.server.graph()), title: "The graph", version: "", ...(answer && { answer }) }));
+      this.graph.scrollIntoView();
     } catch (error) {
       this.complain(error);
     }
@@ -184,8 +195,9 @@ class Result {
   private most = Number.EPSILON;
   found: Given["answer"];
 
-  constructor(readonly name: string) {
-    this.element = h("section", { class: "result", "aria-label": name }, h("h2", {}, name), this.status, this.body);
+  /** Several systems that answer one question have their names as headings. */
+  constructor(readonly name: string, isNamed: boolean) {
+    this.element = h("section", { class: "result", "aria-label": name }, isNamed && h("h3", {}, name), this.status, this.body);
   }
 
   async run(server: Server, question: string, history: Turn[], signal: AbortSignal): Promise<void> {
@@ -201,6 +213,7 @@ class Result {
           mount(this.body, load({ ...(data as Given), title: question, version: "" }), true);
         }
       }
+      if (!this.found) throw new Error(BROKEN);
     } catch (error) {
       this.status.replaceChildren(signal.aborted ? "stopped" : error instanceof Error ? error.message : String(error));
     }

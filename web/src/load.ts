@@ -37,6 +37,10 @@ interface GivenWalk {
 
 interface GivenAnswer {
   answer: string;
+  found?: boolean | null;
+  confidence?: number | null;
+  notes?: string[];
+  answered_by?: string | null;
   citations: { document_id: string; start: number; end: number; text: string; weight: number; node_id: string }[];
   attended?: [document_id: string, start: number, end: number, weight: number][];
   likelihood: number | null;
@@ -124,7 +128,13 @@ export function load(given: Given): Page {
       : null,
     answer: given.answer
       ? {
-          words: linked(given.answer.answer, citations.slice(0, cited)),
+          text: given.answer.answer,
+          // why none where nothing was found: the text is of hwdag then, and the citations are of the reply
+          words: given.answer.found === false ? [] : linked(given.answer.answer, citations.slice(0, cited), given.answer.answered_by != null),
+          found: given.answer.found ?? null,
+          confidence: given.answer.confidence ?? null,
+          notes: given.answer.notes ?? [],
+          isNumbered: given.answer.answered_by != null,
           citations,
           cited,
           cost: `${likely(given.answer)}${given.answer.tokens.toLocaleString("en")} tokens through the model, ${given.answer.tflops.toFixed(3)} TFLOPs, ${given.answer.seconds.toFixed(1)} s`,
@@ -178,14 +188,19 @@ function utf16(text: string): (offset: number) => number {
   };
 }
 
-/** Each word of an answer with the strongest citation that says it; short words link to none. */
-function linked(text: string, citations: Citation[]): [string, number | null][] {
+/** The numbers of citations in an answer, else each word with the strongest citation that says it; short words link to none. */
+function linked(text: string, citations: Citation[], isNumbered: boolean): [number, number, number][] {
+  const found: [number, number, number][] = [];
+  const link = (match: RegExpExecArray, citation: number) =>
+    citation >= 0 && citation < citations.length && found.push([match.index, match.index + match[0].length, citation]);
+  if (isNumbered) for (const match of text.matchAll(/\[(\d{1,6})\]/g)) link(match, Number(match[1]) - 1);
+  if (found.length > 0) return found;
   const said = citations.map((one) => new Set(words(one.text)));
-  return (text.match(/\s+|\S+/g) ?? []).map((piece) => {
-    const [word] = words(piece);
-    const at = word === undefined ? -1 : said.findIndex((one) => one.has(word));
-    return [piece, at < 0 ? null : at];
-  });
+  for (const match of text.matchAll(/\S+/g)) {
+    const [word] = words(match[0]);
+    if (word !== undefined) link(match, said.findIndex((one) => one.has(word)));
+  }
+  return found;
 }
 
 function words(text: string): string[] {

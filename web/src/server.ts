@@ -4,6 +4,10 @@ import type { Given } from "./load";
 
 export interface State {
   version: string;
+  /** Of the file, without its folder; empty in memory. */
+  name: string;
+  characters: number;
+  has_graph: boolean;
   systems: string[];
   documents: { id: string; title: string }[];
   questions: string[];
@@ -21,6 +25,14 @@ export interface Told {
 }
 
 const KEPT = "hwdag-token";
+
+const UNREACHABLE = "The server cannot be reached. Is it still running?";
+export const BROKEN = "The connection broke off before the answer was complete. Ask again.";
+
+/** An error of the network, in words that are not the browser's. */
+function inWords(error: unknown, words: string): unknown {
+  return error instanceof TypeError ? new Error(words) : error;
+}
 
 export class Server {
   wantsToken = false;
@@ -64,7 +76,9 @@ export class Server {
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     let held = "";
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        throw inWords(error, BROKEN);
+      });
       if (done) return;
       const frames = (held + value).split("\n\n");
       held = frames.pop()!;
@@ -88,7 +102,7 @@ export class Server {
       };
       request.upload.addEventListener("progress", (event) => progress("sending", event.loaded, event.total));
       request.addEventListener("progress", () => request.status < 300 && listen());
-      request.addEventListener("error", () => failed(new Error("the server cannot be reached")));
+      request.addEventListener("error", () => failed(new Error(UNREACHABLE)));
       request.addEventListener("load", () => {
         if (request.status >= 300) return failed(new Error(messageOf(request.responseText)));
         listen();
@@ -103,7 +117,9 @@ export class Server {
   private async fetch(path: string, options: RequestInit = {}): Promise<Response> {
     const headers = new Headers(options.headers);
     if (this.token) headers.set("Authorization", `Bearer ${this.token}`);
-    const response = await fetch(path, { ...options, headers });
+    const response = await fetch(path, { ...options, headers }).catch((error: unknown) => {
+      throw inWords(error, UNREACHABLE);
+    });
     this.wantsToken = response.status === 401;
     if (!response.ok) throw new Error(messageOf(await response.text()));
     return response;

@@ -2,6 +2,7 @@
 
 import type { Page, Span } from "./data";
 import { h, onActivate, percent, reveal } from "./dom";
+import { formatted } from "./formatted";
 import type { Selected, Selection } from "./selection";
 
 interface Marked {
@@ -25,6 +26,7 @@ export class Sources {
   constructor(
     private readonly page: Page,
     private readonly selected: Selected,
+    heading: "h2" | "h3" = "h2",
   ) {
     page.walk?.steps.forEach((step, i) => {
       for (const span of step.spans)
@@ -40,7 +42,7 @@ export class Sources {
         span: citation.span,
         selection: { kind: "citation", citation: i },
         weight: citation.weight,
-        label: `${i < page.answer!.cited ? `citation ${i + 1}, ` : ""}${percent(citation.weight)} of the answer's attention`,
+        label: `${i < page.answer!.cited ? `citation ${i + 1}, ` : ""}${percent(citation.weight)} of what the answer rests on`,
       });
     });
     this.choice = h("select", { "aria-label": "Document", change: () => this.show(this.choice.selectedIndex) });
@@ -48,13 +50,28 @@ export class Sources {
     this.element = h(
       "section",
       { class: "sources", "aria-label": "Source documents" },
-      h("header", {}, h("h2", {}, "Source"), this.choice),
-      page.answer && h("p", { class: "scale" }, "the answer's attention: ", h("span", {}, "little"), h("span", {}, "much")),
+      h("header", {}, h(heading, {}, "Source"), this.choice),
+      page.answer && h("p", { class: "scale" }, "how much the answer rests on it: ", h("span", {}, "little"), h("span", {}, "much")),
       this.text,
     );
     if (page.graph) this.text.addEventListener("click", (event) => this.choose(event));
-    if (page.documents.length > 0) this.show(this.marked[0]?.span[0] ?? 0);
+    if (page.documents.length > 0) this.show(this.strongest()?.span[0] ?? this.marked[0]?.span[0] ?? 0);
     selected.listen((selection, from) => this.follow(selection, from));
+  }
+
+  /** Scroll the text, and not the page, to the strongest citation. Call it once the element is in the page. */
+  start(): void {
+    const strongest = this.strongest();
+    const mark = strongest && this.text.querySelector(`mark[data-keys~="${key(strongest.selection)}"]`);
+    if (!mark) return;
+    const above = mark.getBoundingClientRect().top - this.text.getBoundingClientRect().top;
+    this.text.scrollTop += above - this.text.clientHeight / 3;
+  }
+
+  private strongest(): Marked | undefined {
+    const cited = this.page.answer?.cited ?? 0;
+    const citations = this.marked.filter(({ selection }) => selection.kind === "citation" && selection.citation < cited);
+    return citations.reduce<Marked | undefined>((best, one) => (best && best.weight >= one.weight ? best : one), undefined);
   }
 
   private show(index: number, extra: Marked[] = []): void {
@@ -66,16 +83,22 @@ export class Sources {
     const cuts = new Set([0, source.text.length, ...source.pages]);
     for (const { span } of here) cuts.add(span[1]).add(span[2]);
     const at = [...cuts].sort((a, b) => a - b);
-    const parts: Node[] = [];
-    for (let i = 0; i + 1 < at.length; i++) {
-      const [start, end] = [at[i]!, at[i + 1]!];
-      const page = source.pages.indexOf(start);
-      if (page >= 0) parts.push(h("span", { class: "page-number" }, `page ${page + 1}`));
-      const over = here.filter(({ span }) => span[1] <= start && end <= span[2]);
-      const piece = source.text.slice(start, end);
-      parts.push(over.length > 0 ? this.mark(piece, over) : document.createTextNode(piece));
-    }
-    this.text.replaceChildren(...parts);
+    let [next, page] = [0, 0];
+    const shown = (from: number, to: number): Node[] => {
+      const parts: Node[] = [];
+      for (let start = from; start < to; ) {
+        while (at[next]! <= start) next++;
+        const end = Math.min(to, at[next]!);
+        for (; page < source.pages.length && source.pages[page]! <= start; page++)
+          parts.push(h("span", { class: "page-number" }, `page ${page + 1}`));
+        const over = here.filter(({ span }) => span[1] <= start && end <= span[2]);
+        const piece = source.text.slice(start, end);
+        parts.push(over.length > 0 && piece.trim() ? this.mark(piece, over) : document.createTextNode(piece));
+        start = end;
+      }
+      return parts;
+    };
+    this.text.replaceChildren(...formatted(source.text, shown));
   }
 
   /** A click on a text selects the leaf that it is in. */

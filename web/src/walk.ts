@@ -10,7 +10,7 @@ const PARTS = ["attention", "similarity", "reference"] as const;
 export class WalkView {
   readonly element: HTMLElement;
 
-  constructor(page: Page, selected: Selected) {
+  constructor(page: Page, selected: Selected, heading: "h2" | "h3" = "h2") {
     const walk = page.walk!;
     const most = Math.max(...[...walk.steps, ...walk.unread].map(score), Number.EPSILON);
     const list = h("ol", { class: "steps" });
@@ -24,7 +24,7 @@ export class WalkView {
     this.element = h(
       "section",
       { class: "walk", "aria-label": "Walk" },
-      h("h2", {}, "The walk"),
+      h(heading, {}, "The walk"),
       h("p", { class: "legend" }, ...PARTS.map((part) => h("span", { class: part }, part))),
       list,
       h("p", { class: "stop" }, `${walk.steps.length} ${walk.steps.length === 1 ? "node" : "nodes"}, ${walk.tokens} tokens; ${walk.why}`),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -24,15 +24,15 @@ from hwdag.page import built_file, served_page
 from hwdag.retriever import Retriever
 from hwdag.scope import Scope
 from hwdag.search.follow_ups import checked_history
-from hwdag.text.headings import Outline, parted
 from hwdag.threads import in_builder_thread
 from hwdag.trace.bars import Advanced, Reporting
-from hwdag.types import Answer, Document, Retrieval, Span, Step, shown_documents
+from hwdag.types import Answer, Document, Retrieval, Step, shown_documents
 from hwdag.version import __version__
 from hwdag_app.serve.agents import agents_of
 from hwdag_app.serve.asking import Questions, events_of
 from hwdag_app.serve.completions import Completions
 from hwdag_app.serve.config import ServerConfig
+from hwdag_app.serve.greeting import example_questions
 from hwdag_app.serve.guard import (
     MAX_UPLOADS,
     Events,
@@ -50,8 +50,6 @@ from hwdag_files.read import KNOWN_SUFFIXES, read_bytes
 __all__ = ["ServerConfig", "application"]
 
 LONGEST_NAME = 200
-MOST_QUESTIONS = 3  # that the page offers
-BEGINNING = 10_000  # characters of a document that these are taken from
 CLIENT_LEFT = 499  # what nginx logs; no client reads it
 
 
@@ -129,10 +127,14 @@ class _Pages:
         return PlainTextResponse(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def state(self, request: Request) -> Response:
-        documents = await asyncio.to_thread(lambda: [*self._systems.index.documents.values()])
+        index = self._systems.index
+        documents = await asyncio.to_thread(lambda: [*index.documents.values()])
         return JSONResponse(
             {
                 "version": __version__,
+                "name": index.path.stem if index.path else "",
+                "characters": sum(len(one.text) for one in documents),
+                "has_graph": self._systems.has_points,
                 "systems": list(self._systems),
                 "documents": [{"id": one.id, "title": one.title} for one in documents],
                 "questions": example_questions(documents),
@@ -221,17 +223,6 @@ class _Pages:
     def _check_writable(self) -> None:
         if self._server.read_only:
             raise HTTPException(403, "this server is read-only: its documents cannot be changed")
-
-
-def example_questions(documents: Sequence[Document]) -> list[str]:
-    """Return questions that one may ask about documents: what they say of what their headings name."""
-    names = dict[str, None]()
-    for document in documents[:: max(1, len(documents) // MOST_QUESTIONS)]:
-        outline = Outline(document.text[:BEGINNING], document.title)
-        end = len(document.text[:BEGINNING])
-        found = (parted(outline.heading_of(Span(at, at)))[1] for at in (end // 2, 0, end))
-        names[next(filter(None, found), document.title or document.id)] = None
-    return [f"What is said about {name.strip('?.:! ')}?" for name in list(names)[:MOST_QUESTIONS]]
 
 
 def safe_name(name: str) -> str:

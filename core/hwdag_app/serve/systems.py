@@ -38,9 +38,8 @@ class Systems:
         config = config or SearchConfig()
         alone = Scoring(attention=0.0, references=0.0, paragraph=0.0)
         self._others = dict(others or {})
-        built = index.config.method
         papers = {}
-        if built != "auto" and RULES[built].has_points:
+        if self.has_points:
             papers["garlic"] = replace(config, method="garlic")
         self._configs = {
             "hwdag": config,
@@ -48,6 +47,12 @@ class Systems:
             "similarity": replace(config, scoring=alone, confidence=NEVER, navigator="none"),
             **dict.fromkeys(self._others, config),
         }
+
+    @property
+    def has_points(self) -> bool:
+        """Whether the index has a graph of points."""
+        built = self.index.config.method
+        return built != "auto" and RULES[built].has_points
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._configs)
