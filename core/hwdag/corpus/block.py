@@ -19,7 +19,7 @@ from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.text.draft import Draft
 from hwdag.text.headings import parted, searched_text
-from hwdag.text.words import content_words
+from hwdag.text.words import codes, content_words
 from hwdag.types import Node
 
 LONGEST_NAME = 8
@@ -219,7 +219,8 @@ class Block(NodeArrays):
 
 def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Postings]:
     """Return the length of each node in words, nodes by word, and nodes by heading."""
-    counted = [Counter(content_words(searched_text(node))) for node in nodes]
+    texts = map(searched_text, nodes)
+    counted = [Counter(content_words(text) + codes(text)) for text in texts]
     words = Postings.of(
         (key_of(word), row, count)
         for row, counter in enumerate(counted)

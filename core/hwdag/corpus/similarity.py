@@ -17,7 +17,8 @@ class Similarity:
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
     the highest similarity of a leaf of the same paragraph. Of several embeddings the most similar counts.
-    With a `topic`, (n,), of a conversation, similarity and topic are added (`hwdag.search.follow_ups`).
+    A `topic`, (n,), is added: that of a conversation (`hwdag.search.follow_ups`), or the codes that a
+    question names (`hwdag.search.references`).
 
     Attributes:
         first: cosine similarity to the first embedding of the question, (n,).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hwdag.arrays import Vectors
-from hwdag.text.words import with_month_numbers, without_stopwords, words
+from hwdag.text.words import codes, with_month_numbers, without_stopwords, words
 
 History = Sequence[tuple[str, str]]
 """Earlier questions with their answers, the last one last."""
@@ -22,7 +22,8 @@ class Question:
         vector: its embedding, (dimension,).
         words: all of its words, in order.
         content_words: its distinct words except stopwords, in order.
-        asked_words: the content words, and the numbers of the months among them.
+        asked_words: the content words, the numbers of the months among them, and the codes.
+        codes: its numbers and codes of several parts, such as "4.2".
         history: the earlier turns, unless the question was rewritten to stand alone.
     """
 
@@ -31,18 +32,20 @@ class Question:
     words: Sequence[str]
     content_words: Sequence[str]
     asked_words: Sequence[str]
+    codes: Sequence[str] = ()
     history: History = ()
 
     @classmethod
     def of(cls, text: str, vector: Vectors, history: History = ()) -> Self:
         """Split a question into words."""
         found = words(text)
-        content = without_stopwords(found)
+        content, named = without_stopwords(found), codes(text)
         return cls(
             text=text,
             vector=vector,
             words=found,
             content_words=tuple(dict.fromkeys(content)),
-            asked_words=tuple(dict.fromkeys(with_month_numbers(content, text))),
+            asked_words=tuple(dict.fromkeys(with_month_numbers(content, text) + named)),
+            codes=tuple(named),
             history=history,
         )

@@ -6,12 +6,17 @@ question does not have. The n-th visited node refers with weight 1 / sqrt(n).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from hwdag.arrays import Floats, Indices
 from hwdag.corpus.view import View
 from hwdag.search.question import Question
 from hwdag.text.words import content_words
+
+CODES = 0.5
+"""Weight of the codes that a question names, beside a similarity of at most 1: no embedding tells codes apart."""
 
 _NONE: Indices = np.empty(0, np.intp)
 
@@ -45,6 +50,12 @@ class References:
         if not len(own):
             return _NONE
         return _raise(self.echoes, rows, weight * np.minimum(scores / own, 1.0))
+
+
+def named_codes(view: View, codes: Collection[str]) -> Floats:
+    """Return how much every node has the codes of a question, such as "4.2", at most `CODES`, (n,)."""
+    scores = view.lexicon.scores(codes)
+    return np.asarray(CODES * scores / (scores.max(initial=0.0) or 1.0))
 
 
 def _raise(values: Floats, rows: Indices, to: Floats) -> Indices:

@@ -16,6 +16,7 @@ from hwdag.search.follow_ups import topic
 from hwdag.search.frontier import Frontier
 from hwdag.search.navigator import Guide
 from hwdag.search.question import Question
+from hwdag.search.references import named_codes
 from hwdag.search.request import SearchRequest
 from hwdag.search.stopping import StoppingRule
 from hwdag.search.table_rows import TableRowPreference
@@ -54,6 +55,8 @@ class SearchState:
         plan, reader, about = request.plan, request.reader, None
         if question.history:
             about = topic(view, question, question.history)
+        elif question.codes and not plan.rules.is_paper:
+            about = named_codes(view, question.codes)
         self.similarity = Similarity(
             view, question.asked_words, question.vector, plan.scoring, about
         )

@@ -40,6 +40,7 @@ MONTHS = {
 }
 """Numbers of months, as dates have them, by their names."""
 _VERBS = ("may", "march")
+_CODE = re.compile(r"(?<![\w.:/-])(?=[\w.:/-]*\d)\w+(?:[.:/-]\w+)+")
 
 
 _UNSEEN = re.compile("[\xad\u180e\u200b\u2060\ufeff]")
@@ -61,6 +62,11 @@ def plain(text: str) -> str:
 def words(text: str) -> list[str]:
     """Find lower-cased runs of letters and digits, in order, with repetitions; see `plain`."""
     return _word().findall(plain(text).lower())
+
+
+def codes(text: str) -> list[str]:
+    """Find numbers and codes of several parts, lower-cased: "4.2", "2022-03-05", "vx-7-40-2"."""
+    return _CODE.findall(plain(text).lower())
 
 
 def content_words(text: str) -> list[str]:
