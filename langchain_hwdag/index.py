@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,8 @@ from langchain_hwdag.retrievers import (
     split_options,
 )
 from langchain_hwdag.scores import FETCH_K, LAMBDA_MULT, SEARCH_TYPES, scored
+
+logger = logging.getLogger(__name__)
 
 FILTERS = {"filter": "filters"}
 """Option names of vector stores, and ours."""
@@ -103,6 +106,8 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         self._report = self.index.refresh(
             documents, show_progress=build_progress(ids, show_progress)
         )
+        if warning := self._report.copies_warning:
+            logger.warning("%s", warning)
         skipped = {identity for identity, _ in self._report.skipped}
         return UpsertResponse(
             succeeded=[identity for identity in ids if identity not in skipped],

@@ -181,6 +181,8 @@ class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):
             self._note()
         for ref_doc_id, reason in self.report.skipped:
             logger.warning("document %s was skipped: %s", ref_doc_id, reason)
+        if warning := self.report.copies_warning:
+            logger.warning("%s; SimpleDirectoryReader does so with filename_as_id=True", warning)
         dispatcher.event(HWDAGBuildEndEvent.of(self.report))
 
     def _note(self) -> None:

@@ -209,3 +209,13 @@ def test_overlapping_chunks_of_a_splitter_are_told_once_per_call(source, caplog)
         (record,) = caplog.records
         assert "chunk_overlap=0" in record.getMessage()
         caplog.clear()
+
+
+def test_a_text_that_a_loader_gives_other_metadata_is_said(caplog):
+    index = an_index([Document("The mill is old.", metadata={"read": 1})])
+    assert not caplog.text
+    index.add_documents([Document("The mill is old.", metadata={"read": 2})])
+    assert "1 documents have the text of another one" in caplog.text
+    caplog.clear()
+    index.add_documents([Document("The mill is old.", metadata={"read": 2})])
+    assert not caplog.text

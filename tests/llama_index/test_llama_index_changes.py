@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from llama_index.core import Document, VectorStoreIndex
+from llama_index.core import Document, SimpleDirectoryReader, VectorStoreIndex
 from llama_index.core.base.response.schema import AsyncStreamingResponse
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
@@ -296,11 +296,11 @@ def test_overlapping_nodes_of_a_splitter_are_told_once_per_call(caplog):
     def splitter(overlap):
         return SentenceSplitter(chunk_size=60, chunk_overlap=overlap)
 
-    other = Document(id_="other", text=long_document().text)
+    other = Document(id_="other", text=long_document("rye").text)
     index = HWDAGIndex(splitter(0)([long_document(), other]), **models())
     assert not caplog.records
     nodes = splitter(20)(
-        [long_document("flour"), long_document("flour").model_copy(update={"id_": "new"})]
+        [long_document("flour"), long_document("oats").model_copy(update={"id_": "new"})]
     )
     for insert in (
         partial(HWDAGIndex, nodes, **models()),
@@ -311,3 +311,44 @@ def test_overlapping_nodes_of_a_splitter_are_told_once_per_call(caplog):
         (record,) = caplog.records
         assert "chunk_overlap=0" in record.getMessage()
         caplog.clear()
+
+
+# --- the same files, read twice
+
+
+def test_files_that_are_read_again_under_new_ids_are_said(tmp_path, caplog):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in TEXTS.items():
+        (folder / f"{name}.txt").write_text(text)
+
+    def read(**options: Any) -> list[Document]:
+        return SimpleDirectoryReader(folder, **options).load_data()
+
+    path = tmp_path / "notes.hwdag"
+    with_path = partial(HWDAGIndex.from_documents, path=path, **models())
+    with_path(read()).core.close()
+    assert "another one" not in caplog.text
+    again = with_path(read())
+    assert len(again.core.documents) == 2 * len(TEXTS)
+    assert again.report and len(again.report.copies) == len(TEXTS)
+    assert "the text of another one" in caplog.text and "filename_as_id=True" in caplog.text
+    again.core.close()
+    caplog.clear()
+
+    path = tmp_path / "named.hwdag"
+    for _ in range(2):
+        named = HWDAGIndex.from_documents(read(filename_as_id=True), path=path, **models())
+        assert len(named.core.documents) == len(TEXTS)
+        named.core.close()
+    assert "another one" not in caplog.text
+
+
+def test_nodes_that_are_cut_again_under_new_ids_are_said(caplog):
+    def nodes() -> list[Any]:
+        return SentenceSplitter(chunk_size=20, chunk_overlap=0)([Document(text=TEXTS["mill"])])
+
+    index = HWDAGIndex(nodes(), **models())
+    assert not caplog.text
+    index.insert_nodes(nodes())
+    assert "1 documents have the text of another one" in caplog.text

@@ -234,6 +234,7 @@ class Refresh:
         groups = list[list[str]]()
         with suppress(IndexCorrupt):  # why: `verify` reports damage
             groups = self._store.same_texts(set(self._report.built)) if self._report.built else []
+        self._report.copies = groups
         for names in groups[:MOST_NAMED]:
             self._report.notes.append(
                 f"the same text under {len(names)} ids: {named(names)}; delete those that are copies"

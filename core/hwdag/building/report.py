@@ -26,6 +26,7 @@ class BuildReport:
         unchanged: ids of documents that were there already, with the same content.
         skipped: (document id, reason) of input that holds nothing to index.
         deleted: ids of documents that were removed because they are gone from the source.
+        copies: groups of ids of documents with the same text, each with one that was built.
         nodes: nodes made.
         retries: windows or passages that were asked about again: the first reply had no usable point.
         fallbacks: those without a usable point in any reply; their points are extractive.
@@ -48,6 +49,7 @@ class BuildReport:
     unchanged: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    copies: list[list[str]] = field(default_factory=list)
     nodes: int = 0
     retries: int = 0
     fallbacks: int = 0
@@ -93,6 +95,18 @@ class BuildReport:
         if self.deleted:
             lines.append(f"deleted {named(self.deleted, MOST_DELETED)}")
         return "\n".join([*lines, *self.notes])
+
+    @property
+    def copies_warning(self) -> str:
+        """One line about documents with the same text, with the way out; "" if there are none."""
+        if not self.copies:
+            return ""
+        count = sum(map(len, self.copies)) - len(self.copies)
+        return (
+            f"{count} documents have the text of another one, the first under {named(self.copies[0])}: a "
+            "search finds them all, in place of other texts; delete the copies, and give a document the "
+            "same id each time that it is read"
+        )
 
 
 def named(names: Sequence[str], most: int = MOST_NAMED) -> str:
