@@ -31,6 +31,8 @@ MAX_SECONDS = 300.0
 MOST_UNREADABLE = 0.2
 """Share of characters that cannot be read; a file with more is skipped."""
 
+FEW_UNREADABLE = 16  # characters that cannot be read and do not matter in a short text
+
 LONGEST_PAGE = 1 << 20
 """Bytes of a page, or another text with a structure, that is parsed within this process, without a limit of time."""
 
@@ -136,7 +138,7 @@ def _document(
 def _parsed(data: bytes, name: str, max_seconds: float) -> Document:
     content = _content(data, Path(name).suffix.lower(), max_seconds)
     odd = len(content.text) - len(UNREADABLE.sub("", content.text))
-    if odd > MOST_UNREADABLE * len(content.text):
+    if odd > max(MOST_UNREADABLE * len(content.text), FEW_UNREADABLE):
         raise UnreadableError(
             f"{odd:,} of its {len(content.text):,} characters cannot be read; convert it to UTF-8"
         )

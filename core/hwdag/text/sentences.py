@@ -10,15 +10,19 @@ from typing import Literal
 import sentencex
 
 from hwdag.text.characters import without_surrogates
+from hwdag.text.entries import entries
 from hwdag.text.languages import language_of
 from hwdag.text.tables import is_rule
 from hwdag.types import Span
 
-Line = Literal["blank", "prose", "continued", "heading", "item", "row", "row rule", "rule"]
+Line = Literal["blank", "prose", "continued", "heading", "item", "row", "row rule", "rule", "entry"]
 
 SLAB = 4096  # characters given to `sentencex` at a time: what it takes grows with their square
 LONGEST_ROW = 1000
 """Characters of a table row that is not cut: behind its first sentence it no longer says what it is of."""
+
+LONGEST_ENTRY = 300
+"""Characters of a message or an entry that is not cut: its later sentences do not name its time and speaker."""
 
 LONG_SENTENCE = 300  # characters beyond which a sentence is suspected to be several within quotes
 
@@ -62,21 +66,24 @@ _GREETING = re.compile(
     re.I,
 )
 _ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "row rule", "rule"})
-_STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item"})
+_STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item", "entry"})
 
 
 def sentences(text: str) -> list[Span]:
     """Find sentences: trimmed, ascending, disjoint, covering every character that is not blank.
 
-    A blank line, a Markdown heading, a list item, a table row and a rule always end a sentence; a
-    single line break within a paragraph never does. A table row of at most `LONGEST_ROW` characters
-    stays whole. Linear in the length of the text.
+    A blank line, a Markdown heading, a list item, a table row and a rule always end a sentence, and so
+    does the end of a line among `entries`; a single line break within other paragraphs never does. A
+    table row of at most `LONGEST_ROW` characters, and an entry of `LONGEST_ENTRY`, stays whole. Linear in
+    the length of the text.
     """
     language = language_of(text)
     return [
         span
-        for block, _ in blocks(text)
-        for start, end in pairwise([0, *_cuts(text[block.start : block.end], language), len(block)])
+        for block, kind in blocks(text)
+        for start, end in pairwise(
+            [0, *_cuts(text[block.start : block.end], kind, language), len(block)]
+        )
         if len(span := trimmed(text, block.start + start, block.start + end))
     ]
 
@@ -116,8 +123,12 @@ def blocks(text: str) -> Iterator[tuple[Span, Line]]:
     start = position = 0
     previous: Line = "blank"
     first: Line = "blank"
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    complete = entries(lines)
+    for number, line in enumerate(lines):
         kind = _kind(line, previous)
+        if kind == "prose" and number in complete:
+            kind = "entry"
         if position > start and _breaks(previous, kind):
             yield Span(start, position), first
             start = position
@@ -157,12 +168,12 @@ def _kind(line: str, previous: Line) -> Line:
     return "prose"
 
 
-def _cuts(block: str, language: str) -> Iterator[int]:
+def _cuts(block: str, kind: Line, language: str) -> Iterator[int]:
     """Where sentences begin, except the first.
 
     What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
     """
-    if block.lstrip().startswith("|") and len(block) <= LONGEST_ROW:
+    if len(block) <= {"row": LONGEST_ROW, "entry": LONGEST_ENTRY}.get(kind, 0):
         return
     # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
     safe, _ = without_surrogates(block)
