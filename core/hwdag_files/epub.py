@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urldefrag
 
@@ -34,7 +35,7 @@ def epub_content(data: bytes) -> Content:
         if place not in package.names:
             missing += 1
             continue
-        found = html_content(package.read(place))
+        found = html_content(package.read(place), partial(_sheet, package, place))
         texts.append(found.text)
         notes += [f"{note} ({posixpath.basename(place)})" for note in found.notes]
     if missing:
@@ -43,6 +44,13 @@ def epub_content(data: bytes) -> Content:
         raise UnreadableError("no chapter in it has text; give another file of the book")
     title = next((one.text or "" for one in root.iter(f"{_DC}title")), "")
     return Content("\n\n".join(filter(None, texts)), " ".join(title.split()), tuple(notes))
+
+
+def _sheet(package: Package, place: str, address: str) -> str:
+    """Return a style sheet that a chapter names, "" if there is none."""
+    folder, target = posixpath.dirname(place), unquote(urldefrag(address)[0])
+    name = posixpath.normpath(posixpath.join(folder, target))
+    return package.read(name).decode(errors="replace") if name in package.names else ""
 
 
 def _main(package: Package) -> str:

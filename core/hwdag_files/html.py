@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,7 @@ from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.encodings import COUNTED, decoded
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
 from hwdag_files.numbering import shown
+from hwdag_files.page_styles import apply_styles
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
@@ -58,6 +59,7 @@ _ASCII = bytes(range(32, 127))
 _NOTES = {
     "hidden": "{} hidden passage{s} left out",
     "picture": "{} inline picture{s} left out",
+    "style": "the page has more styles than are applied, so hidden text may be read",
     NAMED_ONCE: NAMED_ONCE,
 }
 
@@ -85,8 +87,13 @@ _HIDES = re.compile("display:none|visibility:(?:hidden|collapse)|font-size:0[^.1
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
-def html_content(data: bytes) -> Content:
-    """Read text and title of a page. Raises `UnreadableError` where it cannot be parsed."""
+def html_content(data: bytes, linked: Callable[[str], str] | None = None) -> Content:
+    """Read text and title of a page. Raises `UnreadableError` if it cannot be parsed.
+
+    Args:
+        data: the page.
+        linked: returns the style sheet of an address; without it, those outside of the page are not applied.
+    """
     from bs4.exceptions import ParserRejectedMarkup
 
     markup, notes = decoded(data, _declared_encoding(data))
@@ -104,8 +111,20 @@ def html_content(data: bytes) -> Content:
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
     noted = Counter[str]()
+    noted["style"] += not apply_styles(soup, "\n".join(_sheets(soup, linked)))
     text = page_text(soup, noted)
     return Content(text, " ".join(title.split()), (*notes, *as_notes(noted, _NOTES)))
+
+
+def _sheets(soup: BeautifulSoup, linked: Callable[[str], str] | None) -> Iterator[str]:
+    """Yield the style sheets of a page, in its order."""
+    for one in soup.find_all(["style", "link"]):
+        if str(one.get("media", "all")).strip().lower() not in ("", "all", "screen"):
+            continue
+        if one.name == "style":
+            yield one.get_text()
+        elif linked is not None and "stylesheet" in (one.get("rel") or ()):
+            yield linked(str(one.get("href", "")))
 
 
 def parsed(markup: str) -> BeautifulSoup:
