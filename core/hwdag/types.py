@@ -64,6 +64,12 @@ class Document:
         return bisect_right(self.page_starts, position) or None
 
     @property
+    def notes(self) -> list[str]:
+        """What was left out, hidden, unreadable or guessed in the file, from `metadata["notes"]`."""
+        notes = self.metadata.get("notes")
+        return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
+
+    @property
     def times(self) -> list[tuple[int, float]]:
         """Characters and the seconds at which they are spoken, from `metadata["times"]`; empty without times."""
         times = self.metadata.get("times")
@@ -415,4 +421,5 @@ def shown_document(document: Document) -> dict[str, Any]:
         "title": document.title,
         "text": document.text,
         "pages": document.page_starts,
+        "notes": document.notes,
     }

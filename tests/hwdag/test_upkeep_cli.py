@@ -1,5 +1,8 @@
 """The commands that change an index and look after it; no language model, where none is needed."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from index_world import documents, index_of, opened
 
@@ -73,6 +76,21 @@ def test_an_index_is_exported_once(file, tmp_path, capsys):
     assert "exists" in capsys.readouterr().err
     assert main([*arguments[:2], str(tmp_path / "out.txt")]) == 2
     assert ".jsonl" in capsys.readouterr().err
+
+
+def test_notes_of_the_files_are_shown(tmp_path, capsys):
+    path, note = tmp_path / "a.hwdag", "not UTF-8: read as Windows-1252 (guessed)"
+    first, second, third = documents(3)
+    noted = [replace(first, metadata={"notes": [note, "3 pictures not read"]}), second]
+    index_of([*noted, replace(third, metadata={"notes": "of the user"})], path=path).close()
+    assert main(["show", str(path), "--notes"]) == 0
+    assert capsys.readouterr().out == f"{first.id}: {note}\n{first.id}: 3 pictures not read\n"
+    assert main(["show", str(path), "--notes", "--document", second.id]) == 0
+    assert capsys.readouterr().out.startswith("no notes")
+    assert main(["show", str(path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["documents"]
+    assert [one["notes"] for one in shown] == [[note, "3 pictures not read"], [], []]
+    assert note in HWDAGIndex.load(path).to_html()
 
 
 def test_a_terminal_obeys_no_document(tmp_path, capsys):

@@ -8,6 +8,8 @@ export interface SourceDocument {
   text: string;
   /** Offsets at which the pages of a PDF begin; empty where there are none. */
   pages: number[];
+  /** What was left out, hidden, unreadable or guessed in the file. */
+  notes: string[];
 }
 
 export interface GraphNode {

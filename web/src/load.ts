@@ -60,7 +60,7 @@ interface GivenGraph {
 export interface Given {
   title: string;
   version: string;
-  documents: { id: string; title: string; text: string; pages?: number[] }[];
+  documents: { id: string; title: string; text: string; pages?: number[]; notes?: string[] }[];
   answer?: GivenAnswer;
   walk?: GivenWalk;
   graphs?: GivenGraph[];
@@ -80,6 +80,7 @@ export function load(given: Given): Page {
     title: one.title,
     text: one.text,
     pages: (one.pages ?? []).map(offsets[i]!),
+    notes: one.notes ?? [],
   }));
 
   const span = (document: number, start: number, end: number): Span => {

@@ -20,6 +20,7 @@ export class Sources {
   readonly element: HTMLElement;
   private readonly marked: Marked[] = [];
   private readonly text = h("div", { class: "text", tabindex: 0, role: "document" });
+  private readonly notes = h("div", { class: "notes" });
   private readonly choice: HTMLSelectElement;
   private shown = -1;
 
@@ -52,6 +53,7 @@ export class Sources {
       { class: "sources", "aria-label": "Source documents" },
       h("header", {}, h(heading, {}, "Source"), this.choice),
       page.answer && h("p", { class: "scale" }, "how much the answer rests on it: ", h("span", {}, "little"), h("span", {}, "much")),
+      this.notes,
       this.text,
     );
     if (page.graph) this.text.addEventListener("click", (event) => this.choose(event));
@@ -79,6 +81,7 @@ export class Sources {
     if (!source) return;
     this.shown = index;
     this.choice.selectedIndex = index;
+    this.notes.replaceChildren(...source.notes.map((note) => h("p", { class: "note" }, note)));
     const here = [...this.marked, ...extra].filter(({ span }) => span[0] === index);
     const cuts = new Set([0, source.text.length, ...source.pages]);
     for (const { span } of here) cuts.add(span[1]).add(span[2]);

@@ -101,7 +101,9 @@ def _add_upkeep(commands: Commands) -> None:
 
     document = {"--document": {"metavar": "ID", "help": "all nodes of this document"}}
     about = "show the contents of an index file; needs no language model"
-    add("show", about, FILE | document | JSON | page_of("the graphs"))
+    about_notes = "what was left out, hidden, unreadable or guessed in each file"
+    notes = {"--notes": {"action": "store_true", "help": about_notes}}
+    add("show", about, FILE | document | notes | JSON | page_of("the graphs"))
     add("verify", "check an index file for damage", FILE | QUIET)
     about = "copy the intact documents of a damaged index file to a new one"
     add("repair", about, FILE | NEW_FILE | QUIET)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hwdag.errors import InputError
@@ -31,6 +32,10 @@ def show(options: argparse.Namespace) -> int:
                 f"no document {one!r} in {options.file}; `hwdag show {options.file}` lists them"
             )
         keys = list(index.documents) if one is None else [one]
+        if options.notes and not options.json:
+            for line in _notes(index, keys):
+                print(line)
+            return 0
         if options.html:
             options.html.write_text(index.to_html(None if one is None else keys), "utf-8")
         if options.json:
@@ -103,11 +108,18 @@ def export(options: argparse.Namespace) -> int:
     return 0
 
 
+def _notes(index: HWDAGIndex, keys: Iterable[str]) -> Iterator[str]:
+    """Yield the notes of each document."""
+    found = [f"{key}: {note}" for key in keys for note in index.documents[key].notes]
+    yield from found or ["no notes: nothing was left out or guessed in the files"]
+
+
 def _described(index: HWDAGIndex, key: str, *, nodes: bool) -> dict[str, Any]:
     document, graph, _ = index.entries[key]
     return {
         "id": key,
         "title": document.title,
+        "notes": document.notes,
         "levels": [len(graph.at_level(n + 1)) for n in range(graph.height)],
         "edges": int(graph.edges.nnz),
         "nodes": [
