@@ -1,4 +1,4 @@
-"""What all LangChain retrievers of this package share: a search of the core."""
+"""The common base of the LangChain retrievers: a search of the core."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class CoreRetriever(CoreSearchRetriever):
 
         Raises:
             InputError: another document has the same id.
-            UnknownOption: arguments of a class beside a finished retriever.
+            UnknownOption: arguments of a class with a finished retriever.
             TypeError: the class has no such option.
         """
         ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}
@@ -70,7 +70,7 @@ class CoreRetriever(CoreSearchRetriever):
         retriever: str | type[Retriever] | Retriever,
         **options: Any,
     ) -> Self:
-        """`from_documents` in a thread; cancelling the task ends the build, and keeps what is finished."""
+        """Run `from_documents` in a thread; cancelling the task ends the build, and keeps what is finished."""
         return await building(partial(cls.from_documents, documents, retriever, **options))
 
     @field_validator("retriever", mode="before")

@@ -89,7 +89,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         ids: Iterable[str] | None = None,
         **options: Unpack[MakingOptions],
     ) -> Self:
-        """`from_texts` in a thread; see `afrom_documents`."""
+        """Run `from_texts` in a thread; see `afrom_documents`."""
         made = as_documents(texts, metadatas, ids)
         return await cls.afrom_documents(made, embedding, **options)
 
@@ -117,7 +117,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     async def aupsert(
         self, items: Sequence[Document], /, *, show_progress: bool = False, **unknown: Any
     ) -> UpsertResponse:
-        """`upsert` in a thread; cancelling the task ends the build, and keeps what is finished."""
+        """Run `upsert` in a thread; cancelling the task ends the build, and keeps what is finished."""
         return await building(partial(self.upsert, items, show_progress=show_progress, **unknown))
 
     def add_documents(
@@ -151,7 +151,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         *,
         ids: Iterable[str] | None = None,
     ) -> list[str]:
-        """`add_documents` of plain texts; errors as in `from_texts`."""
+        """Call `add_documents` with plain texts; errors as in `from_texts`."""
         return self.add_documents(as_documents(texts, metadatas, ids))
 
     def similarity_search(
@@ -164,7 +164,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     async def asimilarity_search(
         self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[Document]:
-        """`similarity_search` without blocking the event loop."""
+        """Run `similarity_search` without blocking the event loop."""
         refuse(unknown, "asimilarity_search", "k, filter")
         return await self.ainvoke(query, k=k, filters=filter)
 
@@ -183,7 +183,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: Filter | None = None, **unknown: Any
     ) -> list[tuple[Document, float]]:
-        """`similarity_search_with_score` without blocking the event loop."""
+        """Run `similarity_search_with_score` without blocking the event loop."""
         refuse(unknown, "asimilarity_search_with_score", "k, filter")
         found = await self.asimilarity_search(query, k, filter)
         return await asyncio.to_thread(scored, self.index.embedder, query, found)
@@ -197,7 +197,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         score_threshold: float = 0.0,
         **unknown: Any,
     ) -> list[tuple[Document, float]]:
-        """`similarity_search_with_score`, without nodes below `score_threshold`."""
+        """Return `similarity_search_with_score` without nodes below `score_threshold`."""
         found = self.similarity_search_with_score(query, k, filter, **unknown)
         return [(document, score) for document, score in found if score >= score_threshold]
 
@@ -210,7 +210,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         score_threshold: float = 0.0,
         **unknown: Any,
     ) -> list[tuple[Document, float]]:
-        """`similarity_search_with_relevance_scores` without blocking the event loop."""
+        """Run `similarity_search_with_relevance_scores` without blocking the event loop."""
         found = await self.asimilarity_search_with_score(query, k, filter, **unknown)
         return [(document, score) for document, score in found if score >= score_threshold]
 
@@ -234,7 +234,7 @@ class HWDAGIndex(HWDAGRetriever, DocumentIndex):
         lambda_mult: float = LAMBDA_MULT,
         filter: Filter | None = None,
     ) -> list[Document]:
-        """`max_marginal_relevance_search` without blocking the event loop."""
+        """Run `max_marginal_relevance_search` without blocking the event loop."""
         kwargs = {"k": k, "fetch_k": fetch_k, "lambda_mult": lambda_mult, "filter": filter}
         return await self.as_retriever(search_type="mmr", search_kwargs=kwargs).ainvoke(query)
 

@@ -50,7 +50,7 @@ class LoadingOptions(SearchOptions, total=False):
 
 
 class MakingOptions(LoadingOptions, total=False):
-    """What building takes besides the documents.
+    """Arguments of building besides the documents.
 
     Attributes:
         method: short for the `method` of a `hwdag.BuildConfig`.
@@ -96,7 +96,7 @@ class HWDAGRetriever(CoreSearchRetriever):
             An index in memory refuses both.
         score_threshold: leaves out nodes whose cosine similarity to the question is lower; the others
             come in descending order of it.
-        fetch_k: chooses the `k` (by default 4) nodes from so many, by maximal marginal relevance.
+        fetch_k: chooses the `k` (by default 4) nodes from this many, by maximal marginal relevance.
         lambda_mult: how much similarity to the question counts in that, against difference.
     """
 
@@ -143,7 +143,7 @@ class HWDAGRetriever(CoreSearchRetriever):
         embedding: object = None,
         **options: Unpack[MakingOptions],
     ) -> Self:
-        """`from_documents` in a thread; cancelling the task ends the build, and keeps what is finished."""
+        """Run `from_documents` in a thread; cancelling the task ends the build, and keeps what is finished."""
         return await building(partial(cls.from_documents, documents, embedding, **options))
 
     def _retrieve(

@@ -1,4 +1,4 @@
-"""What vector stores add to a search: scores that compare between questions, and diverse results."""
+"""The additions of vector stores to a search: scores that compare between questions, and diverse results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def diverse(
 
 
 def _embedded(embedder: Embedder, documents: list[Document]) -> Vectors:
-    """Return the documents as they were embedded, behind their headings, (documents, dimension)."""
+    """Return the documents as they were embedded, after their headings, (documents, dimension)."""
     parts = [
         parts_of(str(document.metadata.get("heading") or ""), document.page_content)
         for document in documents

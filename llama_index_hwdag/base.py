@@ -116,7 +116,7 @@ class HWDAGIndex(ChangingIndex):
 
         Args:
             nodes: joined by ref doc; see the class.
-            index_struct: what `load_index_from_storage` found, instead of nodes.
+            index_struct: the result of `load_index_from_storage`, instead of nodes.
             storage_context: has the index store; in memory by default.
             callback_manager: see LlamaIndex.
             transformations: applied to everything that `insert` gets; by default documents stay whole.
@@ -188,7 +188,7 @@ class HWDAGIndex(ChangingIndex):
 
     @classmethod
     async def afrom_documents(cls, documents: Sequence[Document], **options: Any) -> Self:
-        """`from_documents` in a thread, with the same options."""
+        """Run `from_documents` in a thread, with the same options."""
         return await in_builder_thread(partial(cls.from_documents, documents, **options))
 
     def nodes(self) -> list[TextNode]:

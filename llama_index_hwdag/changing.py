@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 STORE_KWARGS = ("update_kwargs", "delete_kwargs", "insert_kwargs")
-"""Options of a document store beside the vectors, which this index has not: there is one file."""
+"""Options of a document store next to the vectors, which this index lacks: it is one file."""
 
 
 class ChangingIndex(BaseIndex[HWDAGIndexStruct], ABC):

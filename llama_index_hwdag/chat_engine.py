@@ -126,13 +126,13 @@ class HWDAGChatEngine(BaseChatEngine):
     async def achat(
         self, message: str, chat_history: list[ChatMessage] | None = None
     ) -> AgentChatResponse:
-        """`chat` in a thread."""
+        """Run `chat` in a thread."""
         return await in_thread(partial(self.chat, message, chat_history))
 
     async def astream_chat(
         self, message: str, chat_history: list[ChatMessage] | None = None
     ) -> _Streamed:
-        """`stream_chat` in threads."""
+        """Run `stream_chat` in threads."""
         return await in_thread(partial(self.stream_chat, message, chat_history))
 
     def _put(self, message: ChatMessage) -> None:

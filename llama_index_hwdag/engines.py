@@ -31,7 +31,7 @@ from llama_index_hwdag.retriever import SearchOptions
 logger = logging.getLogger(__name__)
 
 AnswerMode = Literal["synthesize", "walk"]
-"""What answers: a response synthesizer with any LLM, or `HWDAGQueryEngine`."""
+"""The answering part: a response synthesizer with any LLM, or `HWDAGQueryEngine`."""
 
 CHAT_ENGINES: dict[ChatMode, tuple[Callable[..., BaseChatEngine], str]] = {
     ChatMode.BEST: (CondensePlusContextChatEngine.from_defaults, "retriever"),

@@ -1,4 +1,4 @@
-"""What the index store keeps of an index: the path of its file, or the file itself."""
+"""The entry of an index in the index store: the path of its file, or the file itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INDEX_TYPE = cast(IndexStructType, "hwdag")
 
 @dataclass
 class HWDAGIndexStruct(IndexStruct):
-    """What the index store keeps.
+    """The entry in the index store.
 
     Attributes:
         path: the index file; empty for an index in memory.

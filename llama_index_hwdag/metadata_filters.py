@@ -42,7 +42,7 @@ def _combined(filters: MetadataFilters) -> Filter:
     ]
     if filters.condition == FilterCondition.OR:
         return {"or": parts}
-    if filters.condition == FilterCondition.NOT:  # LlamaIndex means: none of them
+    if filters.condition == FilterCondition.NOT:  # LlamaIndex means that all of them fail
         return {"not": {"or": parts}}
     return {"and": parts}
 

@@ -42,7 +42,7 @@ RECORD_KEY = "llama_index_hwdag"
 
 
 class Record(BaseModel):
-    """What LlamaIndex knows of a document beyond text, title and metadata.
+    """The facts of a LlamaIndex document beyond text, title and metadata.
 
     Attributes:
         hash: hash of the LlamaIndex `Document` that the nodes were cut from; "" if unknown.

@@ -134,7 +134,7 @@ class CoreRetriever(BaseRetriever):
 
         Raises:
             InputError: another document has the same id.
-            UnknownOption: arguments of a class beside a finished retriever.
+            UnknownOption: arguments of a class with a finished retriever.
             TypeError: the class has no such option.
         """
         ours = {k: v for k, v in options.items() if k in SearchOptions.__annotations__}

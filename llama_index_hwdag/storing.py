@@ -30,7 +30,7 @@ def checked(struct: HWDAGIndexStruct) -> HWDAGIndexStruct:
         if not isinstance(value := getattr(struct, name), kind):
             raise _damaged(f"its {name} is a {type(value).__name__}, not a {kind.__name__}")
     if not any(getattr(struct, name) for name in kinds):
-        raise _damaged(f"it has none of {', '.join(kinds)}")
+        raise _damaged(f"it lacks all of {', '.join(kinds)}")
     return struct
 
 

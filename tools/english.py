@@ -20,7 +20,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 
 SWEPT = (
-    *("core/hwdag/embedding", "core/hwdag/graph", "core/hwdag/lm", "core/hwdag/page"),
+    *("core/hwdag/building", "core/hwdag/corpus", "core/hwdag/embedding", "core/hwdag/graph"),
+    *("core/hwdag/lm", "core/hwdag/page", "haystack_integrations", "langchain_hwdag"),
+    "llama_index_hwdag",
     *("core/hwdag/store", "core/hwdag/trace", "core/hwdag_lab", "haystack_hwdag"),
     *("haystack_integrations", "tools", "benchmarks"),
     *("README.md", "CONTRIBUTING.md", "docs"),

@@ -109,7 +109,7 @@ def json_bytes(path: Path) -> bytes:
 
 
 def listed(ids: Collection[str], limit: int = 5) -> str:
-    """A few ids for a message."""
+    """Return a few ids for a message."""
     found = list(ids)
     more = f" and {len(found) - limit} more" if len(found) > limit else ""
     return ", ".join(map(repr, found[:limit])) + more

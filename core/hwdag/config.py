@@ -45,20 +45,20 @@ Heads = Literal["auto", "all"] | HeadList
 
 @dataclass(frozen=True, slots=True)
 class BuildConfig(CheckedOptions):
-    """How a document becomes a graph. What is None follows the method.
+    """How a document becomes a graph. An option that is None takes the method's default.
 
     Attributes:
         method: "evidence": leaves alone; no language model is asked. "hwdag" (ours): a model writes
             Information Points level by level, and attention makes their edges. "garlic", "pecan":
             the same to the letter of the papers. "auto": "hwdag" where the reader can write, or a
             writer is passed; else "evidence".
-        leaves: what level 1 consists of: "sentences", or "chunks" of many sentences as in the papers
+        leaves: the nodes of level 1: "sentences", or "chunks" of many sentences as in the papers
             (`docs/results.md` compares them).
         chunk_tokens: the largest leaf, in tokens of the reader's tokenizer.
         window_tokens: tokens of prompt, window and points in one summary call, never more than the
             model's context. None is 8,192 as in the papers, or the reader's own default.
-        points: who makes the Information Points. "generated": a model, and an error where none can.
-            "extractive": sentences are picked. "auto": "generated" where a model can write, else
+        points: the origin of Information Points. "generated": a model; an error if none can write.
+            "extractive": sentences are picked. "auto": "generated" if a model can write, else
             "extractive"; the papers' methods insist on "generated".
         language: language of written points: "same" as the text, a name such as "German", or "" to
             leave it to the model, as the papers do.
@@ -83,7 +83,7 @@ class BuildConfig(CheckedOptions):
             )
 
     def resolved(self, method: Method) -> Self:
-        """The config with every field set, for a method that stands for "auto"."""
+        """Return the config with every field set, for the method that "auto" resolves to."""
         method = method if self.method == "auto" else self.method
         rules = RULES[method]
         return replace(
@@ -111,7 +111,7 @@ class BuildConfig(CheckedOptions):
 
 @dataclass(frozen=True, slots=True)
 class Scoring(CheckedOptions):
-    """What the score of an unvisited node consists of.
+    """The parts of the score of an unvisited node.
 
     The defaults are ours, found on training data (`docs/results.md`).
 
@@ -120,7 +120,7 @@ class Scoring(CheckedOptions):
         similarity: weight of the similarity to the question.
         sparse: share of BM25 in the similarity. The rest is cosine similarity of embeddings.
         paragraph: share of the most similar leaf of the same paragraph in a node's similarity, so
-            that sentences beside a good one are read sooner.
+            that sentences next to a good one are read sooner.
         references: weight for nodes that a visited node refers to: it mentions their heading, or
             shares rare words with them that the question does not have.
     """
@@ -139,7 +139,7 @@ class Scoring(CheckedOptions):
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig(CheckedOptions):
-    """How a question is searched for. What is None follows the method.
+    """How a question is searched for. An option that is None takes the method's default.
 
     Attributes:
         method: that of the index, unless it is given here (`BuildConfig.method`): an index of leaves
@@ -153,7 +153,7 @@ class SearchConfig(CheckedOptions):
         patience: number of counted "Yes" that end the walk (t_s of PECAN).
         heads: heads whose attention to the question is read: "all" (the papers' mean), "auto" (the
             head list of the model, else "all"), or (layer, head) pairs.
-        scoring: what the score of the next node consists of.
+        scoring: the parts of the score of the next node.
         navigator: embeds the question again, together with each of the first nodes that were read,
             to find the next hop, and chooses among the best nodes. "default" is the one for the
             default embedder; a folder holds your own; "none" is none. "auto" is "default" where the
@@ -179,7 +179,7 @@ class SearchConfig(CheckedOptions):
         *,
         external_generator: bool = False,
     ) -> SearchPlan:
-        """What is done, for an index of this method and a reader of this confidence."""
+        """Return the plan for an index of this method and a reader of this confidence."""
         method = self.method or method
         rules = RULES[method]
         sure = confidence if rules.confidence is None else rules.confidence
@@ -208,7 +208,7 @@ class SearchConfig(CheckedOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a method decides.
+    """The decisions of a method.
 
     Attributes:
         method: its name.
@@ -296,7 +296,7 @@ RULES: Mapping[Method, Rules] = {
 
 
 def known_options(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """`options` as a dict, after checking every name against the fields of dataclass `cls`."""
+    """Return `options` as a dict, after checking every name against the fields of dataclass `cls`."""
     names = [f.name for f in fields(cls)]
     unknown = {name: value for name, value in options.items() if name not in names}
     refuse(unknown, cls.__name__, ", ".join(names))
@@ -309,7 +309,7 @@ def checked_k(k: int | None) -> int | None:
 
 
 def checked_config(config: object, cls: type[Any]) -> Any:
-    """The config, or the defaults for None. Raises `InputError` for anything else."""
+    """Return the config, or the defaults for None. Raises `InputError` for anything else."""
     if config is None:
         return cls()
     if isinstance(config, cls):
@@ -319,11 +319,11 @@ def checked_config(config: object, cls: type[Any]) -> Any:
 
 
 def config_with(config: BuildConfig | None, method: str | None) -> BuildConfig | None:
-    """The config with a method that was given beside it. Raises `InputError` for another class."""
+    """Return the config with a method that was given separately. Raises `InputError` for another class."""
     if method is None:
         return config
     found: BuildConfig = checked_config(config, BuildConfig)
-    return replace(found, method=method)  # type: ignore[arg-type] # it tells any word
+    return replace(found, method=method)  # type: ignore[arg-type] # it takes any word
 
 
 def _heads(value: Any, name: str) -> Heads:

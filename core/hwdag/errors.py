@@ -53,7 +53,7 @@ class ModelBusy(ModelError):
 
 
 class OutOfMemory(ModelError):
-    """The model's device has no memory left for a forward; what was finished is kept."""
+    """The model's device has no memory left for a forward; finished work is kept."""
 
 
 class ReaderRequired(ModelError, TypeError):
@@ -67,7 +67,7 @@ class WriterFailed(ModelError):
 class AnswererFailed(ModelError):
     """The answerer gave no answer.
 
-    `retrieval`, a `hwdag.types.Retrieval`, is the result of the search; `reply` is what came of a reply.
+    `retrieval`, a `hwdag.types.Retrieval`, is the result of the search; `reply` is the part of the reply that came.
     """
 
     def __init__(self, message: str, retrieval: Any = None, reply: str = "") -> None:
@@ -100,5 +100,5 @@ class IndexMismatch(HWDAGError):
 
 
 def first_line(error: Exception) -> str:
-    """First line of an error's message."""
+    """Return the first line of an error's message."""
     return next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")

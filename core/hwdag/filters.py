@@ -40,7 +40,7 @@ _Identity: TypeAlias = tuple[str, Any]
 
 
 def matches(form: Filter | Predicate, metadata: Mapping[str, Any]) -> bool:
-    """Whether a document with this metadata matches; errors as in `predicate`."""
+    """Return whether a document with this metadata matches; errors as in `predicate`."""
     return predicate(form)(metadata)
 
 
@@ -193,7 +193,7 @@ def _look_up(metadata: Any, key: str) -> Any:
 
 
 def _identities(found: Any) -> list[_Identity]:
-    """What a metadata value equals: itself, and each element of a list."""
+    """Return the values that a metadata value equals: itself, and each element of a list."""
     elements = map(_identity, found) if isinstance(found, list | tuple) else ()
     return [_identity(found), *elements]
 

@@ -1,4 +1,4 @@
-"""What a user calls: documents in, answered questions out.
+"""The class that users call: documents in, answered questions out.
 
     index = HWDAGIndex.from_documents([Document("a", text)], path="notes.hwdag")
     answer = index.answer("Who wrote it?")
@@ -111,8 +111,8 @@ class HWDAGIndex:
             reader: the local model, its hub name or path, or None for the embedded default.
             writer: writes Information Points: a Writer, a function from prompt to text, or None for
                 the reader itself (or extraction, see `BuildConfig.points`).
-            answerer: who answers from what was found: a Writer, a function from prompt to text, or None
-                for the reader. Pass one where the reader is small.
+            answerer: answers from the search results: a Writer, a function from prompt to text, or None
+                for the reader. Pass one if the reader is small.
             embedder: an Embedder, a sentence-transformers name, or None for the embedded default.
             config: how documents become graphs.
             prompts: replacements for the papers' prompts.
@@ -371,7 +371,7 @@ class HWDAGIndex:
         return returned(found.retrieval, returns)
 
     def answer(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """Search, then answer from what was found; other arguments and errors as in `search`.
+        """Search, then answer from the results; other arguments and errors as in `search`.
 
         The answer has `max_new_tokens` at most: 64 by default, 1,024 for an answerer. The `answerer`
         is as in `__init__`; None is that of the index, else the reader, which decodes from the KV cache
@@ -511,7 +511,7 @@ class HWDAGIndex:
 
         Args:
             path: the file.
-            overwrite: replace an existing file. A process that has the old file open goes on reading
+            overwrite: replace an existing file. A process that has the old file open continues to read
                 it, and must load the new one to change it. Saving an index to its own file does
                 nothing, since that is always up to date.
 
@@ -650,7 +650,7 @@ class HWDAGIndex:
         self._path, self._snapshots, self._store = store.path, Snapshots(store), store
 
     def _bound(self) -> Store | None:
-        """The store, also of a file that was created elsewhere since; raises `IndexMismatch` for another config."""
+        """Open the store, also of a file created elsewhere since; raises `IndexMismatch` for another config."""
         if self._store is None and self._path is not None and holds_something(self._path):
             store = Store.open(self._path)
             with on_error(store.close):

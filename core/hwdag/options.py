@@ -24,17 +24,17 @@ from hwdag.errors import InputError
 
 
 def at_least(least: float, default: Any) -> Any:
-    """A field for numbers >= `least`."""
+    """Return a field for numbers >= `least`."""
     return field(default=default, metadata={"least": least})
 
 
 def between(least: float, most: float, default: float | None) -> Any:
-    """A field for numbers in [least, most]."""
+    """Return a field for numbers in [least, most]."""
     return field(default=default, metadata={"least": least, "most": most})
 
 
 def share(default: float) -> Any:
-    """A field for numbers in (0, 1)."""
+    """Return a field for numbers in (0, 1)."""
     return field(default=default, metadata={"least": 0, "most": 1, "is_open": True})
 
 
@@ -74,7 +74,7 @@ def _check(name: str, value: object, hint: Any, limits: Mapping[str, Any]) -> No
     if (value is None and NoneType in found) or (isinstance(value, str) and value in words):
         return
     if not kinds:
-        one_of(name, value, words)  # type: ignore[arg-type] # it tells any value
+        one_of(name, value, words)  # type: ignore[arg-type] # it takes any value
     [kind, *others] = kinds or [None]
     legal = _legal(kind, limits)
     if legal and not others and not words and not _fits(value, kind, limits):

@@ -118,7 +118,7 @@ def check_texts(question: str, passages: Sequence[str]) -> None:
         return
     seen = f"passage {blank[0]} is blank" if blank else "there is none of them"
     raise InputError(
-        "a ranking needs a question and at least one passage, none of them blank; "
+        "a ranking needs a question and at least one passage, and each must have text; "
         f"{seen if question.strip() else 'the question is blank'}"
     )
 

@@ -64,7 +64,7 @@ class Retriever(Protocol):
         """Search, then stream the answer in pieces of text."""
 
     def answer(self, question: str, **options: Unpack[AnswerOptions]) -> Answer:
-        """Search, then answer from what was found."""
+        """Search, then answer from the results."""
 
 
 Adapters: TypeAlias = Mapping[str, Callable[[Any], object]]
@@ -74,7 +74,7 @@ Adapters: TypeAlias = Mapping[str, Callable[[Any], object]]
 def make_retriever(retriever: object, options: Mapping[str, Any], adapters: Adapters) -> Retriever:
     """Make a retriever from a class and its options, and convert a framework's models among them.
 
-    Returns a retriever object as it is. Raises `UnknownOption` for options beside such an object.
+    Returns a retriever object as it is. Raises `UnknownOption` for options with such an object.
     """
     if not isinstance(retriever, type):
         found = finished(retriever)

@@ -40,5 +40,5 @@ class Scope:
             predicate(self.filters)  # raises for an invalid filter
 
     def admits(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether a document with this metadata passes the filters."""
+        """Return whether a document with this metadata passes the filters."""
         return self.filters is None or matches(self.filters, metadata)

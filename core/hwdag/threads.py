@@ -144,7 +144,7 @@ async def each_in_a_thread(pieces: Iterator[T]) -> AsyncGenerator[T]:
 
 
 def _bound(owner: S, method: Callable[Concatenate[S, P], T]) -> Callable[P, T]:
-    """The owner's method of that name, which a subclass may override."""
+    """Return the owner's method of that name, which a subclass may override."""
     found: Callable[P, T] = getattr(owner, method.__name__)
     return found
 
@@ -169,7 +169,7 @@ def in_threads(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
 
 @cache
 def _pool(threads: int, name: str, process: int) -> ThreadPoolExecutor:
-    """One pool per process: a fork copies no threads, so it needs its own."""
+    """Return one pool per process: a fork copies no threads, so it needs its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix=name)
 
 
@@ -242,5 +242,5 @@ class _SecondTeam:
 
 @cache
 def _team(process: int) -> _SecondTeam:
-    """One team per process, as `_pool`."""
+    """Return one team per process, as `_pool`."""
     return _SecondTeam()

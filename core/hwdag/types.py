@@ -65,7 +65,7 @@ class Document:
 
     @property
     def notes(self) -> list[str]:
-        """What was left out, hidden, unreadable or guessed in the file, from `metadata["notes"]`."""
+        """Notes on text that was left out, hidden, unreadable or guessed in the file, from `metadata["notes"]`."""
         notes = self.metadata.get("notes")
         return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
@@ -95,8 +95,8 @@ class Node:
     `sources` are the character spans of the document that support the text: the chunk itself, the
     picked sentence of an extractive point, or the sentences that a generated point attended to most
     (through the strongest edges, for levels above 2). `heading` is the heading of the first span
-    behind those above it ("Museum > Prices"), or "". `line_tokens` are those of the node as a line that a
-    reader reads, alone, behind the last of its headings, and behind all; 0 where nobody counted.
+    after those above it ("Museum > Prices"), or "". `line_tokens` are those of the node as a line that a
+    reader reads, alone, after the last of its headings, and after all; 0 if not counted.
     """
 
     id: str
@@ -262,7 +262,7 @@ class Retrieval:
 
     @property
     def context(self) -> tuple[Step, ...]:
-        """The steps whose texts stand in the context: what an answer rests on."""
+        """The steps whose texts are in the context, on which an answer rests."""
         return tuple(step for step in self.steps if step.kept)
 
     def best(self, k: int) -> tuple[Step, ...]:
@@ -338,7 +338,7 @@ class Answer:
     """An answer, the sentences that support it, and the walk that led to it.
 
     Where the evidence seems to hold no answer, the text of a reader's answer says so, and has the nearest
-    sentences; `reply` is what the reader said. Citations come best first. Those of an answerer come in the order of the numbers in its text: [1] is
+    sentences; `reply` is the reader's reply. Citations come best first. Those of an answerer come in the order of the numbers in its text: [1] is
     the first of them.
     """
 
@@ -355,16 +355,16 @@ class Answer:
     answered_by: str | None = None
     """Name of the answerer; None where the reader answered."""
     notes: tuple[str, ...] = ()
-    """What was wrong with an answerer's reply, such as numbers that no sentence has."""
+    """Faults of an answerer's reply, such as numbers that no sentence has."""
     reply: str = ""
-    """What the reader or the answerer said."""
+    """The reply of the reader or the answerer."""
     confidence: float | None = None
     """Probability that the reply is right. Of an answerer, whose likelihood is not known, it is
     `Retrieval.answerability`. None where that is None."""
     found: bool | None = None
     """Whether the documents seem to answer the question (`hwdag.search.answerability`); None where that is not known."""
     answerer_tokens: TokenCount | None = None
-    """What the answerer read and wrote, part of `usage.tokens`; None where the reader answered."""
+    """Tokens that the answerer read and wrote, part of `usage.tokens`; None if the reader answered."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its citations, its cost and its walk, as JSON-able values."""

@@ -92,7 +92,7 @@ def edge_mask(point: Point, window: Sequence[Node], attention: Floats) -> Mask:
 
 
 def _is_copy(point: Point, node: Node) -> bool:
-    """Whether they are the same text, or the point was picked from the node and is most of it."""
+    """Return whether they are the same text, or the point was picked from the node and is most of it."""
     if point.origin != "extractive" or node.origin == "generated":
         return point.text == node.text
     return 2 * _shared(point, node) > len(node.text)
@@ -118,7 +118,7 @@ def source_units(attention: Floats) -> list[list[int]]:
     """List for every point the units that it rests on, strongest first; `attention` is (points, units).
 
     Units are taken until they hold `SOURCE_SHARE` of the attention of the point above the average
-    unit: every unit gets some attention, only what stands out is evidence.
+    unit: every unit gets some attention, and only a clear excess is evidence.
     """
     found = []
     for row in attention:

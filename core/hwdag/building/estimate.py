@@ -1,4 +1,4 @@
-"""What a build will cost, before it is made: calls, tokens, TFLOPs, and seconds from a timed call.
+"""The cost of a build, before it is made: calls, tokens, TFLOPs, and seconds from a timed call.
 
 The windows over the leaves are those of the build. How long replies are, and so how many windows the
 levels above have, is assumed.
@@ -18,22 +18,22 @@ from hwdag.lm.base import Timed
 from hwdag.text.draft import Draft
 
 REPLY_SHARE = 1 / 4
-"""Tokens of a reply per token of its window: what the prompt of "hwdag" brings (`benchmarks/points.py`)."""
+"""Tokens of a reply per token of its window, with the prompt of "hwdag" (`benchmarks/points.py`)."""
 
 SECOND_SHARE = 1 / 10
-"""Of the passages of a level so many, at least one, are asked about again, since their points were copies."""
+"""Share of the passages of a level, at least one, that are asked about again since their points were copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the models of a build will have to do.
+    """The work of the models in a build.
 
     Attributes:
-        documents: those whose graph is to be built; what is unchanged costs nothing.
+        documents: those whose graph is to be built; unchanged documents cost nothing.
         calls: replies to write, and windows to replay.
         tokens: that pass through reader and writer.
-        tflops: of the local models; 0 where they cannot tell.
-        seconds: of reading and writing; None where nobody can time the models, as with one on a server.
+        tflops: of the local models; 0 if unknown.
+        seconds: of reading and writing; None if the models cannot be timed, as on a server.
             Embedding is not counted.
     """
 
@@ -97,7 +97,7 @@ def estimate(builder: GraphBuilder, drafts: Iterable[Draft]) -> Estimate:
 
 
 class _Call(NamedTuple):
-    """Tokens of a prompt, and of what is written or replayed behind it."""
+    """Tokens of a prompt, and of the reply or replay after it."""
 
     prompt: int
     reply: int
@@ -108,7 +108,7 @@ class _Call(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """What is written about a level, and the windows that are replayed."""
+    """The prompts of a level, and the windows that are replayed."""
 
     written: list[_Call]
     replayed: list[_Call]

@@ -2,7 +2,7 @@
 
 A good point is central to its window (LexRank in its degree form, Erkan and Radev 2004), does not
 repeat another one (maximal marginal relevance, Carbonell and Goldstein 1998), and can be understood
-alone. Every segment gets a fair share: what no point covers, no walk from above finds.
+alone. Every segment gets a fair share: a walk from the top cannot reach text that no point covers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OPENER = re.compile(
 """First words that lean on the sentence before (English)."""
 
 _FRAGMENT = re.compile(r"[|(\[{<)\]}>,;:=]|--|```")
-"""Beginnings of table rows, of code, and of what was cut off from something else."""
+"""Beginnings of table rows, of code, and of text that was cut off."""
 
 # why: Thai, Lao, Khmer, Japanese and Chinese put no spaces between words
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -80,7 +80,7 @@ def pick_points(window: Sequence[Candidate], *, token_budget: int) -> list[int]:
 
 
 def self_containedness(text: str) -> float:
-    """Tell how well a sentence can be understood alone, in (0, 1]: the product of the factors above."""
+    """Return how well a sentence can be understood alone, in (0, 1]: the product of the factors above."""
     factor = 1.0
     words = _word_count(text)
     if words < SHORT_WORDS:
@@ -113,14 +113,14 @@ def _letter_share(text: str) -> float:
 
 @dataclass(slots=True, eq=False)
 class _Picker:
-    """What is known of n sentences in s segments, and what was picked so far."""
+    """Facts about n sentences in s segments, and the sentences picked so far."""
 
     vectors: Floats  # (n, d)
     tokens: Ints  # (n,)
     segment: Ints  # (n,), 0 .. s-1 in reading order
     factor: Floats  # (n,) self-containedness
     salience: Floats  # (n,) in [0, 1]
-    budget: int  # what is left of it
+    budget: int  # the rest of it
     is_free: Mask  # (n,) not picked
     is_covered: Mask  # (n,) in a segment that has a point
     redundancy: Floats  # (n,) largest cosine to a picked sentence

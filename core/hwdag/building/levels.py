@@ -114,7 +114,7 @@ class GraphBuilder:
 
         Args:
             draft: the document to build from; not blank.
-            reporter: is told of every window.
+            reporter: gets an event for every window.
             calls: finished calls, which are not repeated; new ones are added.
             known: embeddings that need not be made, by `embedded_parts`, (dimension,) each.
 
@@ -175,7 +175,7 @@ class GraphBuilder:
 
     @property
     def written_ahead(self) -> int:
-        """Windows of several documents that are written together, at most; 0 where nothing is written."""
+        """Windows of several documents that are written together, at most; 0 if nothing is written."""
         if self.writer is None or not self.config.rules.has_points:
             return 0
         return written_at_once(self.writer, condense=not self.config.rules.is_paper)
@@ -201,14 +201,14 @@ class GraphBuilder:
             write_ahead(documents, self.plan, self.writer, before_call, advance)
 
     def _pays(self, level: Sequence[Node], height: int) -> bool:
-        """Whether points are to be written above this level."""
+        """Return whether points are to be written above this level."""
         rules = self.config.rules
         if not rules.has_points or height > MAX_LEVELS:
             return False
         return rules.is_paper or height > 2 or _tokens(level) >= LEAST_TOKENS
 
     def _is_too_long(self, points: Sequence[Sequence[Point]], level: Sequence[Node]) -> bool:
-        """Whether points say no more briefly what the level below them says."""
+        """Return whether points say no more briefly what the level below them says."""
         counts = self.reader.count_tokens([one.text for window in points for one in window])
         if self.config.rules.is_paper:
             return len(points) > 1 and sum(counts) >= _tokens(level)
@@ -267,7 +267,7 @@ class GraphBuilder:
     def _nodes(self, draft: Draft, level: int, points: Sequence[Point]) -> list[Node]:
         document = draft.document
         tokens = self.reader.count_tokens([point.text for point in points])
-        is_paper = self.config.rules.is_paper  # where nothing is read behind a heading
+        is_paper = self.config.rules.is_paper  # their nodes have no headings
         nodes = [
             Node(
                 id=f"{document.id}#{level}.{i}",
@@ -284,7 +284,7 @@ class GraphBuilder:
         return self._counted(nodes)
 
     def _counted(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes with the tokens of their lines, so that no search counts them."""
+        """Return the nodes with the tokens of their lines, so that no search counts them."""
         lines = list(map(read_texts, nodes))
         texts = list(dict.fromkeys(chain.from_iterable(lines)))
         counts = dict(zip(texts, self.reader.count_lines(texts), strict=True))
@@ -313,7 +313,7 @@ def embeddings_of(
     new = texts_of(missing_parts)
     batches = [new[i : i + EMBED_BATCH] for i in range(0, len(new), EMBED_BATCH)]
 
-    # why by characters: long texts take longer, and so the time that is left is told well
+    # why by characters: long texts take longer, so characters give a better ETA
     ends = list(accumulate((sum(map(len, batch)) for batch in batches), initial=0))
     done = 0
 
@@ -332,7 +332,7 @@ def embeddings_of(
 
     keys = [key_of("embed", embedder.name, batch) for batch in batches]
     fits = vectors_of([len(batch) for batch in batches], embedder.dimension)
-    # why keep=False: the vectors of a finished document stand beside its nodes already
+    # why keep=False: a finished document has its vectors in its record already
     with reporter.stage("embeddings", ends[-1], BYTES) as advance:
         is_kept = not is_only or len(batches) > 1
         made = calls.results(keys, fits, embed, keep=False, commit=is_kept)

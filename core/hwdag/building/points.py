@@ -40,7 +40,7 @@ RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary
 PROMPTS_AT_ONCE = 4  # for a writer that does not say how many it answers at once
 
 WAVE = 4
-"""So many rounds of concurrent prompts are asked for between two looks at the limits of a run: few,
+"""Rounds of concurrent prompts between two looks at the limits of a run: few,
 so that a limit holds, and several, so that a slow reply keeps few others waiting."""
 
 
@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """What became of replies, as `BuildReport` counts it."""
+    """Counts of replies by outcome, as in `BuildReport`."""
 
     retries: int = 0
     fallbacks: int = 0
@@ -75,7 +75,7 @@ class Replies:
 
 
 def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) -> Writer | None:
-    """Return who writes the points, the reader where there is no writer; None where none are written.
+    """Return the writer of the points, which may be the reader; None if no points are written.
 
     Raises `InputError` where the method needs written points and nobody can write them.
     """
@@ -104,7 +104,7 @@ class Unwritten(NamedTuple):
     @property
     def share(self) -> int:
         """Prompts that the document takes of a batch; one where it has none, so that none waits for ever."""
-        # why 0 for what was written: a run that goes on has the batches of an uninterrupted one
+        # why 0 for written prompts: a resumed run has the batches of an uninterrupted one
         return 0 if self.asked and not self.prompts else max(1, self.asked)
 
 
@@ -146,7 +146,7 @@ def write_ahead(
     together = SharedCalls(owners)
     together.before_call = before_call
     prompts = sorted(asked.values(), key=len, reverse=True)
-    # why at once: a run that goes on behind a part of it would write the rest in other company
+    # why at once: a run resumed after a part of it would write the rest in other batches
     replies(
         writer,
         prompts,
@@ -196,7 +196,7 @@ def make_points(
 
 
 def _second_prompt(passage: Window, counts: Replies) -> str:
-    """What is asked where the first reply has nothing usable: for the form, or for what is no copy.
+    """Return the second prompt if the first reply has nothing usable: it asks for the form, or for no copy.
 
     Empty where greedy decoding would say the same again: a refused reply to a prompt of the caller's own,
     and one that is too long.
@@ -209,7 +209,7 @@ def _second_prompt(passage: Window, counts: Replies) -> str:
 
 
 def _first(points: list[Point], reader: Reader, limit: int) -> list[Point]:
-    """The first points that fit into `limit` tokens, at least one."""
+    """Return the first points that fit into `limit` tokens, at least one."""
     return points[: max(1, len(fitting([point.text for point in points], reader, limit)))]
 
 
@@ -218,7 +218,7 @@ def _points_in(
 ) -> tuple[list[str], Replies]:
     """Find the usable points of a reply: in full, uncopied, and as many as may be.
 
-    Of a statement without a bullet, its sentences are what is kept or left out.
+    Of a statement without a bullet, each sentence is kept or left out.
     """
     points, limit = parse_points(reply), plan.reply_tokens
     if not plan.has_passages:
@@ -252,7 +252,7 @@ def extract(
 ) -> list[list[Point]]:
     """Pick points from the parts of each window: `ratio` of their tokens, at most `limit`.
 
-    A heading is picked only where a window has nothing else. What is picked depends on the window alone:
+    A heading is picked only if a window has nothing else. The choice depends on the window alone:
     one call embeds the parts of one window.
     """
     allowed = [
@@ -443,6 +443,6 @@ def _blaming(writer: Writer) -> Iterator[None]:
         raise
     except Exception as error:
         raise WriterFailed(
-            f"the writer {writer.name} raised {type(error).__name__}: {error}. What was finished "
+            f"the writer {writer.name} raised {type(error).__name__}: {error}. Finished work "
             "is kept; mend the writer and try again, or build with points='extractive'"
         ) from error

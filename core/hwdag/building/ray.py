@@ -62,7 +62,7 @@ class RayExecutor:
 
     @contextmanager
     def builders(self, local: GraphBuilder) -> Iterator[list[GraphBuilder]]:
-        """Start the workers, each behind a builder, and end them with the context.
+        """Start the workers, each with a builder, and end them with the context.
 
         Raises `ModelError` if one cannot make its models, `IndexMismatch` if they are other models.
         """
@@ -183,7 +183,7 @@ def _ask(ray: Any, actor: Any, method: str, *args: Any, **options: Any) -> tuple
         raise ModelError(
             f"a worker died again and again while it made one call: {error}\nIf its memory ran out, give "
             "it more, or a smaller replay_batch; if its node was lost, start the build again on a node "
-            "that runs. What was finished is kept"
+            "that runs. Finished work is kept"
         ) from error
     return made
 

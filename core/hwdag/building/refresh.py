@@ -3,7 +3,7 @@
     check -> GraphBuilder.build (leaves -> levels -> embeddings) -> store
 
 Every finished call of a model is committed before the next one begins, so a run that a limit, an error
-or a crash has ended goes on from there. Short documents are committed in groups (`commits`), with the only
+or a crash has ended continues from there. Short documents are committed in groups (`commits`), with the only
 call that each of them needs: a crash costs at most about a second of them. A limit or an error costs none,
 and everything is on disk when a run returns. A writer gets the first windows of several short documents as
 one batch (`writer_batches`), and an executor builds several documents at a time (`executors`).

@@ -1,4 +1,4 @@
-"""What a build did and spent, and what it may spend: counted, so that nothing degrades silently."""
+"""The work and the cost of a build, and its limits: counted, so that nothing degrades silently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_DELETED = 20  # deleted documents that are named
 
 @dataclass(slots=True)
 class BuildReport:
-    """What an insertion did.
+    """The result of an insertion.
 
     Attributes:
         built: ids of documents whose graph was built.
@@ -39,7 +39,7 @@ class BuildReport:
             finished: replies, replayed windows, extractions and batches of embeddings.
         notes: guards that came into effect, in words.
         usage: tokens, TFLOPs and seconds of the local model.
-        writing: the same of a writer beside it; zero where it does not count them.
+        writing: the same of a separate writer; zero if it does not count them.
         stopped: the limit that ended the run, None if it went through.
         pending: documents that were not finished because of that; None if their number is not
             known, because they came from an iterator.
@@ -129,7 +129,7 @@ def _spent(usage: Usage) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may spend, None without a limit: it stops before the next call, and always makes one."""
+    """Limits of one run, None without a limit: it stops before the next call, and always makes one."""
 
     max_tokens: int | None = None
     max_seconds: float | None = None
@@ -149,7 +149,7 @@ class LimitReached(Exception):
 
 
 class Meter:
-    """What a run has spent so far, and whether it may go on; a writer counts if it is `Metered`."""
+    """The cost of a run so far, and whether it may continue; a writer counts if it is `Metered`."""
 
     def __init__(
         self, reader: Reader, writer: object, limits: Limits, began: float | None = None
@@ -173,7 +173,7 @@ class Meter:
 
     @property
     def writing(self) -> Usage:
-        """Of a writer beside it, as far as that counts."""
+        """Cost of a separate writer, as far as it counts."""
         return self._written() - self._before[1]
 
     def before_call(self) -> None:

@@ -23,8 +23,8 @@ SUMMARY_SHARE = 0.25
 threshold, n_s, for prompt, window and summary together (4.1), and does not divide it."""
 
 PASSAGE_TOKENS = 192
-"""One statement is written about a passage of at most so many tokens (ours). Asked for several about a
-longer text, a small writer tells it sentence by sentence."""
+"""One statement is written about a passage of at most this many tokens (not in the papers). Asked for
+several about a longer text, a small writer retells it sentence by sentence."""
 
 STATEMENT_TOKENS = 96
 """Most tokens of a statement (ours)."""
@@ -102,7 +102,7 @@ class WindowPlan:
         )
 
     def points_of(self, passage: Window) -> int:
-        """Most tokens of the points of a passage."""
+        """Return the most tokens of the points of a passage."""
         return min(self.reply_tokens, max(MIN_POINTS_TOKENS, int(MOST_OF_PASSAGE * passage.tokens)))
 
 
@@ -118,7 +118,7 @@ class Part:
     segment: int
     unit: Span  # within the segment's text
     sources: tuple[Span, ...]  # within the document
-    origin: Origin = "extractive"  # what a point picked from it is: a slice, or a generated text
+    origin: Origin = "extractive"  # of a point that is picked from it: a slice, or a generated text
     is_heading: bool = False
 
 
@@ -129,8 +129,8 @@ class Window:
     Attributes:
         before, after: the prompt around the nodes.
         segments: texts of the nodes.
-        leads: what stands before each of them; empty where each is a bullet line.
-        parts: what may become a picked point, and what a written one may attend to.
+        leads: the text before each of them; empty if each is a bullet line.
+        parts: sentences that may become a picked point, or that a written one may attend to.
         tokens: of the nodes, at most.
         passages: the parts that points are written about; empty where it is the window as a whole.
     """
@@ -144,7 +144,7 @@ class Window:
     passages: tuple[Window, ...] = ()
 
     def request(self, points: Sequence[str] = ()) -> ReplayRequest:
-        """The window with its points, for a replay."""
+        """Return the window with its points, for a replay."""
         units: list[list[Span]] = [[] for _ in self.segments]
         for part in self.parts:
             units[part.segment].append(part.unit)
@@ -208,7 +208,7 @@ def _windows(
 
 
 def _joined(windows: list[range], costs: Sequence[int], least: int) -> list[range]:
-    """The windows, the last one as part of the one before it if it costs less than `least`."""
+    """Return the windows, the last one as part of the one before it if it costs less than `least`."""
     *others, last = windows
     if others and sum(costs[last.start : last.stop]) < least:
         return [*others[:-1], range(others[-1].start, last.stop)]
@@ -219,7 +219,7 @@ PARAGRAPH = "\n\n"  # between two paragraphs
 
 
 def _leads(nodes: Sequence[Node], outline: Outline) -> list[str]:
-    """What stands before each node in running text: a blank, or the end of a paragraph."""
+    """Return the text before each node in running text: a blank, or the end of a paragraph."""
     if nodes[0].level > 1:
         return ["", *(" " if ends_sentence(node.text) else ". " for node in nodes[:-1])]
     paragraphs = outline.paragraphs_of([node.sources[0] for node in nodes])
@@ -227,7 +227,7 @@ def _leads(nodes: Sequence[Node], outline: Outline) -> list[str]:
 
 
 def _headings(nodes: Sequence[Node], windows: Sequence[range], reader: Reader) -> list[str]:
-    """What stands before each window of leaves: its headings, or the last alone where there is no room."""
+    """Return the text before each window of leaves: its headings, or the last if there is no room for all."""
     first = [nodes[window.start] for window in windows]
     choices = [
         [

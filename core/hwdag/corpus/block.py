@@ -104,7 +104,7 @@ def demand(holds: bool, what: str) -> None:
 
 
 def is_indptr(indptr: NDArray[np.integer], rows: int, entries: int) -> bool:
-    """Whether these are valid row pointers for this number of rows and entries."""
+    """Return whether these are valid row pointers for this number of rows and entries."""
     ends = len(indptr) == rows + 1 and indptr[0] == 0 and indptr[-1] == entries
     return bool(ends and (indptr[1:] >= indptr[:-1]).all())
 

@@ -1,4 +1,4 @@
-"""The graphs of all documents as one graph: what a walk sees. Numbers only, shared by all walks.
+"""The graphs of all documents as one graph, for walks. Numbers only, shared by all walks.
 
 A corpus is a snapshot that never changes; documents that come and go make another one, which shares
 all arrays that are the same.
@@ -39,13 +39,13 @@ class Corpus:
     segments: tuple[Segment, ...] = ()
 
     def extended(self, blocks: Iterable[Block]) -> Corpus:
-        """With more documents, whose numbers ascend and are larger than all that were there."""
+        """Add documents, whose numbers ascend and are larger than all that were there."""
         return self.joined(packed(blocks))
 
     def joined(
         self, segments: Iterable[Segment], keep: Callable[[Segment], Segment] = lambda new: new
     ) -> Corpus:
-        """With the documents of more segments, in order; `keep` may move a new one elsewhere."""
+        """Add the documents of more segments, in order; `keep` may move a new one elsewhere."""
         found = self.segments
         for segment in segments:
             *rest, last = settled((*found, segment))
@@ -53,7 +53,7 @@ class Corpus:
         return Corpus(self.read, found)
 
     def without(self, numbers: Collection[int]) -> Corpus:
-        """Without these documents; numbers that are unknown or dead do not matter."""
+        """Leave out these documents; numbers that are unknown or dead do not matter."""
         removed = np.array(sorted(numbers), np.int64)
         return Corpus(self.read, settled(part.without(removed) for part in self.segments))
 
@@ -77,7 +77,7 @@ class Corpus:
 
     @cached_property
     def alive(self) -> Mask | None:
-        """Nodes of living documents, (n,); None where nothing is dead."""
+        """Nodes of living documents, (n,); None if nothing is dead."""
         if all(segment.alive.all() for segment in self.segments):
             return None
         return np.concatenate([segment.rows_of(segment.alive) for segment in self.segments])
@@ -104,7 +104,7 @@ class Corpus:
         return bool(len(points)) if self.alive is None else bool(self.alive[points].any())
 
     def any_generated(self, indices: Indices) -> bool:
-        """Whether an LM wrote the text of any of these nodes."""
+        """Return whether an LM wrote the text of any of these nodes."""
         return any(segment.generated[rows].any() for _, segment, rows in self._divided(indices))
 
     def fetch(self, indices: Sequence[int]) -> list[Node]:
@@ -126,7 +126,7 @@ class Corpus:
         return self._starts[at], self.segments[at], index - self._starts[at]
 
     def _divided(self, indices: Indices) -> Iterator[tuple[Indices, Segment, Indices]]:
-        """Every segment that has some of these nodes: which of them, the segment, and the rows within it."""
+        """Yield each segment with some of these nodes: which ones, the segment, and their rows in it."""
         at = np.searchsorted(self._starts, indices, side="right") - 1
         for ordinal in np.unique(at).tolist():
             mine = np.flatnonzero(at == ordinal)
@@ -155,7 +155,7 @@ class Corpus:
         return found
 
     def paragraph(self, index: int) -> Indices:
-        """The leaves of the paragraph that a node begins in, ascending; itself where there are none."""
+        """Return the leaves of the paragraph that a node begins in, ascending; itself if there are none."""
         start, segment, row = self._place(index)
         number, document = segment.paragraphs[row], segment.document_of(row)
         first, end = segment.first[document : document + 2]
@@ -171,7 +171,7 @@ class Corpus:
         return np.asarray(segment.ends[indices - start] - segment.starts[indices - start])
 
     def best_in_paragraph(self, values: Floats) -> Floats:
-        """The highest of these values among the leaves of a node's paragraph, (n,).
+        """Return the highest of these values among the leaves of a node's paragraph, (n,).
 
         A text that is in no paragraph of its document has its own.
         """
@@ -186,7 +186,7 @@ class Corpus:
         return best
 
     def distinct(self, indices: Indices) -> Indices:
-        """These nodes without those whose very slice an earlier one of them has already."""
+        """Drop nodes whose span equals that of an earlier node."""
         if not self.has_points:
             return indices
         slices = np.empty((len(indices), 3), np.int64)
@@ -200,15 +200,15 @@ class Corpus:
         return indices[np.sort(np.unique(slices, axis=0, return_index=True)[1])]
 
     def inside(self, index: int) -> Indices:
-        """Other nodes whose text is a slice of this one's text: reading them too adds nothing."""
+        """Return other nodes whose text is a slice of this one's text: reading them too adds nothing."""
         return self._slices(index, np.greater_equal, np.less_equal)
 
     def copies(self, index: int) -> Indices:
-        """Other nodes with the very same slice: an extractive point that was picked again."""
+        """Return other nodes with the very same slice: an extractive point that was picked again."""
         return self._slices(index, np.equal, np.equal)
 
     def _slices(self, index: int, starts: np.ufunc, ends: np.ufunc) -> Indices:
-        """Other nodes that are slices of the same document, with starts and ends so related to this one's."""
+        """Return other slices of the same document with starts and ends so related to those of this one."""
         start, segment, row = self._place(index)
         begin, end = int(segment.starts[row]), int(segment.ends[row])
         if begin < 0:

@@ -1,7 +1,7 @@
 """The words of all nodes: BM25 scores, and which nodes a text refers to by the name of a section.
 
-The graph leads down from a point to its sources; evidence for a question with two hops lies beside
-them, in another section that a visited sentence names or shares its rare words with. These are
+The graph leads down from a point to its sources; evidence for a question with two hops is often
+elsewhere, in another section that a visited sentence names or shares its rare words with. These are
 terms of the score (ours, beyond the papers), not edges of the graph.
 """
 
@@ -23,12 +23,12 @@ K1, B = 1.5, 0.75  # saturation of term frequency and weight of the length in BM
 
 FEW = 1000
 FEW_SHARE = 0.01
-"""A word is rare if at most 1000 nodes have it, or 1 %, whichever is more: what is in more of them
-tells little, and takes long to look up."""
+"""A word is rare if at most 1000 nodes have it, or 1 %, whichever is more: more frequent words
+are uninformative and slow to look up."""
 
 FEW_ROWS = 64
-"""One row of so many is few enough to be sorted, rather than that sums of all rows are made: a third
-less time for a step among a million nodes."""
+"""If fewer than one row in this many is concerned, the rows are sorted instead of summing all rows: a
+third less time for a step among a million nodes."""
 
 _Part = tuple[int, Segment, Mask | None]
 """A segment with the index of its first node, and which of its nodes may be seen."""
@@ -74,7 +74,7 @@ class Lexicon:
         return scores
 
     def rarity(self, words: Collection[str]) -> dict[str, float]:
-        """How rare each of these words is among the visible nodes: its weight in BM25."""
+        """Return how rare each of these words is among the visible nodes: its weight in BM25."""
         entries = self._entries(words)
         known = dict(zip(entries.keys.tolist(), self._rarity(entries).tolist(), strict=True))
         return {word: known[key_of(word)] for word in words}
@@ -88,7 +88,7 @@ class Lexicon:
     def named_in(self, text: str, *, but: Collection[str] = ()) -> Indices:
         """Visible nodes under a heading that occurs in `text`, word for word, ascending.
 
-        Headings of the words `but` alone are left out: what the question says itself is no news.
+        Headings of the words `but` alone are left out: words of the question itself are no news.
         """
         found, known = content_words(text), set(but)
         keys = _keys(

@@ -20,7 +20,7 @@ from hwdag.corpus.block import Block, NodeArrays, Postings
 from hwdag.errors import IndexCorrupt
 
 SEGMENT_NODES = 1 << 16
-"""Nodes of a segment, unless a single document has more: what one change copies at most."""
+"""Nodes of a segment, unless a single document has more; one change copies at most this many."""
 
 GROWTH = 2  # a segment has more than twice the nodes of the next one, or the two are joined
 
@@ -44,7 +44,7 @@ class Segment(NodeArrays):
 
     @classmethod
     def of(cls, block: Block) -> Segment:
-        """A segment of one document; no array is copied."""
+        """Return a segment of one document; no array is copied."""
         return cls(
             numbers=np.array([block.number], np.int64),
             first=np.array([0, len(block)], np.int64),
@@ -85,7 +85,7 @@ class Segment(NodeArrays):
         if self.mapped is not None:
             if not np.isfinite(found).all():
                 raise IndexCorrupt(
-                    "an embedding in the arrays beside the index is not finite; delete the folder "
+                    "an embedding in the arrays of the index is not finite; delete the folder "
                     "NAME.arrays, which is made anew"
                 )
             # why: else all vectors stay in the memory of the process; the system has them in its cache
@@ -101,7 +101,7 @@ class Segment(NodeArrays):
         return int(np.searchsorted(self.first, row, side="right")) - 1
 
     def without(self, numbers: Ints) -> Segment:
-        """These documents marked dead; `numbers` are ascending, others in it do not matter."""
+        """Mark these documents dead; `numbers` are ascending, others in it do not matter."""
         low, high = np.searchsorted(numbers, [self.numbers[0], self.numbers[-1] + 1])
         removed = numbers[low:high]
         at = np.searchsorted(self.numbers, removed)
@@ -113,7 +113,7 @@ class Segment(NodeArrays):
         return replace(self, alive=alive)
 
     def compacted(self) -> Segment:
-        """Only the living documents."""
+        """Return the living documents alone."""
         if self.alive.all():
             return self
         keep = self.rows_of(self.alive)
@@ -133,7 +133,7 @@ class Segment(NodeArrays):
 
     @classmethod
     def joined(cls, segments: Sequence[Segment]) -> Segment:
-        """The living documents of all of them, in this order; at least one segment."""
+        """Return the living documents of all of them, in this order; at least one segment."""
         parts = [segment.compacted() for segment in segments]
         if len(parts) == 1:
             return parts[0]
@@ -169,7 +169,7 @@ def packed(blocks: Iterable[Block]) -> Iterator[Segment]:
 
 
 def settled(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The same documents in few segments.
+    """Return the same documents in few segments.
 
     One that is more than half dead is rewritten; neighbours are joined where the left one is not
     larger than `GROWTH` times the right one and they fit into one segment.
