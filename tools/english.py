@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 
 SWEPT = (
     *("core/hwdag/building", "core/hwdag/corpus", "core/hwdag/embedding", "core/hwdag/graph"),
-    *("core/hwdag/lm", "core/hwdag/page", "haystack_integrations", "langchain_hwdag"),
+    *("core/hwdag/lm", "core/hwdag/page", "core/hwdag_app", "langchain_hwdag"),
     "llama_index_hwdag",
     *("core/hwdag/store", "core/hwdag/trace", "core/hwdag_lab", "haystack_hwdag"),
     *("haystack_integrations", "tools", "benchmarks"),

@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 
 PLUGINS = "hwdag.commands"
-"""Group of entry points that add commands. Each is a function of what `add_subparsers` returns.
+"""Group of entry points that add commands. Each is a function of the value that `add_subparsers` returns.
 
 A command sets `run` to a function from the parsed options to the exit status. `hwdag --help` calls the
 entry points too, so they import heavy modules only when a command runs.

@@ -28,7 +28,7 @@ EXIT_STOPPED = 3
 
 
 def build(options: argparse.Namespace) -> int:
-    """Build or extend an index file. An interrupted build goes on where it was."""
+    """Build or extend an index file. An interrupted build is resumed."""
     config = config_of(BuildConfig(), options)
     if options.head_list is not None and options.edge_heads is None:
         # why: record them, so that later insertions use the same heads
@@ -57,7 +57,7 @@ def build(options: argparse.Namespace) -> int:
 
 
 def _index(options: argparse.Namespace, config: BuildConfig, file: Path) -> HWDAGIndex:
-    """The index that a build would extend, or an empty one that is no file."""
+    """Return the index that a build would extend, or an empty one that is no file."""
     if holds_something(file):
         return HWDAGIndex.load(file, config=config, **_models(options, file))
     return HWDAGIndex(config=config, **_models(options, file))

@@ -24,7 +24,7 @@ ANSWERER_RETRIES, ANSWERER_TIMEOUT = 2, 120.0
 
 
 def check_page(path: Path) -> None:
-    """Raise `InputError` where no HTML page can be written; an earlier page is replaced, and nothing else."""
+    """Raise `InputError` if no HTML page can be written; an earlier page is replaced, and nothing else."""
     check_folder(path)
     try:
         with path.open("rb") as file:

@@ -193,7 +193,7 @@ def add_settings(command: argparse.ArgumentParser, group: str, config: Any) -> N
 
 
 def page_of(what: str) -> Options:
-    """The option that writes a page of something."""
+    """Return the option that writes a page of something."""
     about = f"also write a page to FILE that shows {what}"
     return {"--html": {"type": Path, "metavar": "FILE", "help": about}}
 

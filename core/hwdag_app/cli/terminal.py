@@ -34,7 +34,7 @@ class Visible(TextIOBase):
         return self._stream.encoding
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
+        """Return whether the stream is a terminal."""
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
@@ -56,7 +56,7 @@ class Visible(TextIOBase):
 
 
 def visible_output() -> AbstractContextManager[object]:
-    """Print within the block through `Visible`; what the terminal cannot show is spelled out."""
+    """Print within the block through `Visible`; characters that the terminal cannot show are spelled out."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     return redirect_stdout(Visible(sys.stdout))

@@ -1,4 +1,4 @@
-"""What the command `mcp` does: serve an index on standard input and output."""
+"""The command `mcp`: serve an index on standard input and output."""
 
 from __future__ import annotations
 

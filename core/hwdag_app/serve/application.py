@@ -50,7 +50,7 @@ from hwdag_files.read import KNOWN_SUFFIXES, read_bytes
 __all__ = ["ServerConfig", "application"]
 
 LONGEST_NAME = 200
-CLIENT_LEFT = 499  # what nginx logs; no client reads it
+CLIENT_LEFT = 499  # as nginx logs it; no client reads it
 
 
 def application(
@@ -65,7 +65,7 @@ def application(
     Without a token only this machine should reach it.
 
     Args:
-        index: what is served; uploads and deletions change it.
+        index: the served index; uploads and deletions change it.
         config: the default settings of a walk.
         others: other methods by name, which hold the documents of the index and change with it.
         server: who may ask, and how much the server takes on.
@@ -193,7 +193,7 @@ class _Pages:
         return JSONResponse({"deleted": request.path_params["name"]})
 
     async def _inserted(self, data: bytes, name: str) -> AsyncGenerator[str]:
-        """The events of an upload: `progress`, then `done` or `error`."""
+        """Yield the events of an upload: `progress`, then `done` or `error`."""
 
         def work(tell: Callable[[Advanced | BuildReport], None]) -> None:
             found = read_bytes(data, name)

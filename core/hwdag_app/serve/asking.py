@@ -101,10 +101,10 @@ async def events_of(
     slots: Slots,
     left: threading.Event | None = None,
 ) -> AsyncGenerator[T]:
-    """Yield what `work` tells, while `run` runs it in a thread; raise what it raises.
+    """Yield the events of `work`, while `run` runs it in a thread; raise its errors.
 
-    If the listener leaves, `left` is set, and the work ends at the next thing it tells; without `left`
-    it goes on. A slot is kept until it has ended.
+    If the listener leaves, `left` is set, and the work ends at its next event; without `left`
+    it continues. A slot is kept until it has ended.
     """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[T | Exception | None] = asyncio.Queue()

@@ -25,7 +25,7 @@ from hwdag_app.serve.config import ServerConfig
 
 
 def port(text: str) -> int:
-    """A number that a server can listen on."""
+    """Return a number that a server can listen on."""
     if not text.isdecimal() or not int(text) < 1 << 16:
         raise ArgumentTypeError(f"must be from 0 to 65535, got {text!r}")
     return int(text)

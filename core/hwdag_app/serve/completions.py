@@ -27,7 +27,7 @@ REFUSED = ("tools", "functions", "response_format", "logprobs", "stop")
 class Completions:
     """Answers the last message of a chat from the documents; the API's models are our systems.
 
-    Earlier messages are what the last one may refer to.
+    The last message may refer to earlier ones.
     """
 
     def __init__(self, questions: Questions) -> None:
@@ -116,7 +116,7 @@ class Completions:
 def conversation_of(body: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     """Return the user's last message, and the questions before it with their answers.
 
-    Raises `InputError` where there is no message of a user, or for a refused option.
+    Raises `InputError` if there is no message of a user, or for a refused option.
     """
     if asked := [n for n in REFUSED if body.get(n) and body[n] != {"type": "text"}]:
         raise InputError(f"{', '.join(asked)}: not offered; leave it out")
@@ -135,7 +135,7 @@ def conversation_of(body: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _text(content: object) -> str:
-    """The text of a message, which may have parts."""
+    """Return the text of a message, which may have parts."""
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict)]
         return "\n".join(str(part.get("text")) for part in parts if part.get("type") == "text")
@@ -153,7 +153,7 @@ def judged(answer: Answer) -> dict[str, Any]:
 
 
 def _replied(answer: Answer, system: Asked) -> int:
-    """The tokens of a reply, those of an answerer as its server counts them."""
+    """Return the tokens of a reply, those of an answerer as its server counts them."""
     if answer.answerer_tokens is not None:
         return answer.answerer_tokens.reply
     reader: Reader = system[0].reader  # type: ignore[attr-defined] # every system has one
@@ -161,7 +161,7 @@ def _replied(answer: Answer, system: Asked) -> int:
 
 
 def _finish(answer: Answer, system: Asked, most: int | None) -> str:
-    """Why an answer ended: the reason of an answerer, or "length" after as many tokens as were allowed."""
+    """Return why an answer ended: the reason of an answerer, or "length" after as many tokens as were allowed."""
     if cut := [reason for reason, note in CUT_OFF.items() if note in answer.notes]:
         return cut[0]
     return "stop" if most is None or _replied(answer, system) < most else "length"

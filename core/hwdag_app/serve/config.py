@@ -13,11 +13,11 @@ class ServerConfig:
     """The settings of a server.
 
     Attributes:
-        token: what requests must carry as `Authorization: Bearer ...`. None is for a server that only
+        token: requests must carry it as `Authorization: Bearer ...`. None is for a server that only
             its own machine reaches.
         read_only: refuse uploads and deletions.
         max_upload_bytes: size of an uploaded document, at most.
-        max_questions: questions answered at a time; a client that comes later is told to try again (503).
+        max_questions: questions answered at a time; a client that comes later gets 503.
     """
 
     token: str | None = None
@@ -31,7 +31,7 @@ class ServerConfig:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
+    """Return whether only this machine reaches a host."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -42,7 +42,7 @@ _UNCLEAR = frozenset(
 
 
 def example_questions(documents: Sequence[Document]) -> list[str]:
-    """Return what one may ask: what the documents are about, and when something was done.
+    """Return questions to begin with: the subject of the documents, and the date of an event.
 
     "When was the harbour built?" has a short answer in one sentence, which even a small reader finds.
     """

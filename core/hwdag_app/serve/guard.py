@@ -1,4 +1,4 @@
-"""What a server lets in: who may ask, and how much at a time; and the events that it sends back."""
+"""The access to a server: clients, amounts at a time, and the events that it sends back."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ NODES = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
 class Metrics:
-    """What one server has done since it started."""
+    """Counts of one server since it started."""
 
     def __init__(self) -> None:
         self._registry = own = CollectorRegistry()

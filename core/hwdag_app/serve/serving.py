@@ -1,4 +1,4 @@
-"""What the command `serve` does: put an index behind HTTP."""
+"""The command `serve`: an index over HTTP."""
 
 from __future__ import annotations
 
