@@ -376,7 +376,11 @@ class _Reader:
             yield from filter(None, (cell.text for row in cells for cell in row))
             return
         lines = cell_lines(cells, has_names=True, noted=self.noted)
-        yield "\n".join(lines) if lines else "\n".join("\t".join(c.text for c in r) for r in cells)
+        yield (
+            "\n".join(lines)
+            if lines
+            else "\n".join("\t".join(c.text for c in r) for r in cells if any(c.text for c in r))
+        )
 
     def _cells(self, row: Any, *, is_header: bool) -> Iterator[Cell]:
         for cell in row.iterchildren(f"{TABLE}table-cell"):

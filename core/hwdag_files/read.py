@@ -15,7 +15,7 @@ from hwdag_files.content import Content, UnreadableError
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
 from hwdag_files.encodings import UNREADABLE
 from hwdag_files.kinds import ARCHIVE, kind_of
-from hwdag_files.readers import PACKED_SUFFIXES, TEXT_READERS
+from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 from hwdag_files.texts import PLAIN_READERS, as_markdown, text_content
 
 PARSED_SUFFIXES = frozenset({".pdf"}) | CONVERTED_SUFFIXES
@@ -162,6 +162,7 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         kind is None
         or kind.suffix == suffix != ""
         or (kind is ARCHIVE and suffix in PACKED_SUFFIXES)
+        or (suffix in READERS and READERS[suffix] is READERS.get(kind.suffix))
     ):
         return _read_as(suffix, data, max_seconds)
     if kind.suffix not in KNOWN_SUFFIXES:

@@ -24,14 +24,14 @@ from hwdag_files.word import word_content
 from hwdag_files.workbook import workbook_content
 
 READERS: Mapping[str, Callable[[bytes], Content]] = {
-    ".docx": word_content,
+    **dict.fromkeys((".docm", ".docx", ".dotx"), word_content),
     ".epub": epub_content,
     ".ipynb": notebook_content,
     ".odp": odp_content,
     ".ods": ods_content,
     ".odt": odt_content,
-    ".pptx": slides_content,
-    ".xlsx": workbook_content,
+    **dict.fromkeys((".pptm", ".pptx"), slides_content),
+    **dict.fromkeys((".xlsm", ".xlsx", ".xltx"), workbook_content),
 }
 """Readers by suffix. PDF, which has arguments of its own, is not among them."""
 

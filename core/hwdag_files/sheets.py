@@ -13,6 +13,7 @@ SHEET_NOTES = {
     "row": "{} hidden row{s} left out, some of them perhaps by a filter",
     "column": "{} hidden column{s} left out",
     "cell": "{} value{s} left out whose format hides them",
+    "white": "{} value{s} read in white letters, which a person may not see",
     "formula": "{} formula{s} without a stored value: the formula is read",
     "comment": "comments on {} sheet{s} left out",
     "drawing": "charts, pictures or text boxes on {} sheet{s} not read",

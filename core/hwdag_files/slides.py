@@ -28,6 +28,7 @@ _REPEATED = frozenset({"dt", "ftr", "sldNum", "hdr"})
 _NOTES = {
     "slide": "{} hidden slide{s} left out",
     "hidden": "{} hidden shape{s} left out",
+    "outside": "{} shape{s} left out next to the slide",
     "comment": "comments on {} slide{s} left out",
     "notes": "speaker notes of {} slide{s} read under the heading Notes",
     "picture": "{} picture{s} not read",
@@ -57,24 +58,28 @@ def slides_content(data: bytes) -> Content:
     from pptx import Presentation
 
     noted, blocks = Counter[str](), list[str]()
-    for number, slide in enumerate(Presentation(io.BytesIO(data)).slides, 1):
+    show = Presentation(io.BytesIO(data))
+    size = show.slide_width or 0, show.slide_height or 0
+    for number, slide in enumerate(show.slides, 1):
         if slide._element.get("show") in ("0", "false"):
             noted["slide"] += 1
         else:
-            blocks += _Slide(slide, noted).blocks(number)
+            blocks += _Slide(slide, size, noted).blocks(number)
     return Content(joined(blocks), "", as_notes(noted, _NOTES))
 
 
 class _Slide:
-    def __init__(self, slide: Any, noted: Counter[str]) -> None:
+    def __init__(self, slide: Any, size: tuple[int, int], noted: Counter[str]) -> None:
         self.slide = slide
+        self.size = size
         self.noted = noted
 
     def blocks(self, number: int) -> Iterator[str]:
         """Yield the title, the shapes from top to bottom, and the notes of the speaker."""
         title = self.slide.shapes.title
         heading = "" if title is None else " ".join(one_line(self._paragraphs(title)).split())
-        body = [block for one in _in_order(self.slide.shapes) for block in self._shape(one, title)]
+        shapes = [one for one in _in_order(self.slide.shapes) if self._is_on_slide(one)]
+        body = [block for one in shapes for block in self._shape(one, title)]
         if heading or body:
             # why a number: without a heading it would be read below the title of the slide before
             yield f"# {heading}" if 0 < len(heading) <= LONGEST_HEADING else f"# Slide {number}"
@@ -87,6 +92,16 @@ class _Slide:
             self.noted["notes"] += 1
             yield "### Notes"
             yield from self._items(frame._element)
+
+    def _is_on_slide(self, shape: Any) -> bool:
+        """Return whether a part of a shape is within the slide; those outside are noted."""
+        places = ((shape.left, shape.width, self.size[0]), (shape.top, shape.height, self.size[1]))
+        is_on = all(
+            start is None or length is None or not most or (start < most and start + length >= 0)
+            for start, length, most in places
+        )
+        self.noted["outside"] += not is_on
+        return is_on
 
     def _shape(self, shape: Any, title: Any) -> Iterator[str]:
         element = shape._element

@@ -43,6 +43,7 @@ _PRIVATE = re.compile("[\uf020-\uf0ff]")
 
 _NOTES = {
     "hidden": "{} hidden passage{s} left out",
+    "faint": "{} passage{s} read in white or tiny letters, which a person may not see",
     "deleted": "{} passage{s} left out that tracked changes delete or move away",
     "comment": "{} comment{s} left out",
     "picture": "{} picture{s} not read",
@@ -199,6 +200,7 @@ class _Reader:
         if hidden:
             self.noted["hidden"] += bool(text.strip())
             return ""
+        self.noted["faint"] += bool(text.strip()) and _is_faint(run, properties)
         font = None if properties is None else properties.find(f"{WORD}rFonts")
         if _PRIVATE.search(text):
             name = "" if font is None else font.get(f"{WORD}ascii", "")
@@ -325,7 +327,11 @@ class _Reader:
             headers[0] = True
         cells = _merged(rows, headers)
         lines = cell_lines(cells, has_names=True, noted=self.noted)
-        yield "\n".join(lines) if lines else "\n".join("\t".join(c.text for c in r) for r in cells)
+        yield (
+            "\n".join(lines)
+            if lines
+            else "\n".join("\t".join(c.text for c in r) for r in cells if any(c.text for c in r))
+        )
 
     def _cell(self, cell: Any) -> tuple[list[str], int, str | None]:
         """Return the blocks of a cell, the columns that it spans, and how it is merged with that above."""
@@ -360,6 +366,22 @@ def _heading(properties: Any, style: Style) -> int:
     if outline is None or not outline.isdigit():
         return style.heading
     return min(int(outline) + 1, 6) if int(outline) < 9 else 0
+
+
+def _is_faint(run: Any, properties: Any) -> bool:
+    """Return whether letters are white on no ground of their own, or at most two points high."""
+    if properties is None:
+        return False
+    size = value(properties.find(f"{WORD}sz")) or ""
+    if size.isdigit() and int(size) <= 4:  # half points
+        return True
+    if (value(properties.find(f"{WORD}color")) or "").upper() != "FFFFFF":
+        return False
+    around = (run, *run.iterancestors(f"{WORD}p", f"{WORD}tc", f"{WORD}tbl"))
+    kinds = [f"{WORD}{kind}Pr/{WORD}shd" for kind in ("r", "p", "tc", "tbl")]
+    # why the style: most styles of tables have rows of white letters on a dark ground
+    kinds.append(f"{WORD}tblPr/{WORD}tblStyle")
+    return all(one.find(kind) is None for one in around for kind in kinds)
 
 
 def _merged(

@@ -51,6 +51,7 @@ class _Style(NamedTuple):
     is_duration: bool = False
     is_struck: bool = False
     place: str = ""  # "superscript" or "subscript"
+    is_white: bool = False
 
 
 class _Book:
@@ -104,6 +105,7 @@ class _Book:
             text = self.strings[int(written)]
         else:
             return self._value(written, kind, self._style(cell), noted)
+        noted["white"] += bool(text) and self._style(cell).is_white
         return _as_look(text, self._style(cell))
 
     def begin(self) -> None:
@@ -130,6 +132,7 @@ class _Book:
                     value = int(written)
         text = as_shown(value, style.form)
         noted["cell"] += not text
+        noted["white"] += bool(text) and style.is_white
         return _as_look(text, style)
 
     def _moment(self, value: float, *, is_duration: bool) -> Any:
@@ -278,9 +281,17 @@ def _styles(root: Any) -> Iterator[_Style]:
     from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format, is_timedelta_format
 
     own = {one.get("numFmtId"): one.get("formatCode", "") for one in root.iter(f"{_MAIN}numFmt")}
-    fonts = [_font(one) for part in root.iterchildren(f"{_MAIN}fonts") for one in part]
+    listed = [one for part in root.iterchildren(f"{_MAIN}fonts") for one in part]
+    fonts = list(map(_font, listed))
+    colours = [one.find(f"{_MAIN}color") for one in listed]
+    white = {
+        number
+        for number, colour in enumerate(colours)
+        if colour is not None and (colour.get("rgb") == "FFFFFFFF" or colour.get("theme") == "0")
+    }
     for one in (one for part in root.iterchildren(f"{_MAIN}cellXfs") for one in part):
         number, font = one.get("numFmtId", "0"), int(one.get("fontId", 0))
         form = own.get(number) or BUILTIN_FORMATS.get(int(number), "General")
         look = fonts[font] if font < len(fonts) else (False, "")
-        yield _Style(form, is_date_format(form), is_timedelta_format(form), *look)
+        is_white = font in white and one.get("fillId", "0") == "0"
+        yield _Style(form, is_date_format(form), is_timedelta_format(form), *look, is_white)

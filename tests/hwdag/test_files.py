@@ -554,3 +554,10 @@ def test_what_is_no_path_is_refused(paths, tmp_path, monkeypatch):
     (tmp_path / "notes").mkdir()
     with pytest.raises(InputError, match="path"):
         list(read_documents(paths))
+
+
+@pytest.mark.parametrize("name", ["a.docm", "a.dotx"])
+def test_a_word_file_with_macros_and_a_template_are_read_as_such(tmp_path, name):
+    pytest.importorskip("markitdown")
+    found = read_bytes(tmp_path, word(BODY), name)
+    assert found.text == "# Dogs\n\nThey bark." and found.metadata["notes"] == []

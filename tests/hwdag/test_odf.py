@@ -277,6 +277,11 @@ def test_rows_of_a_table_name_their_columns():
     assert lines(p("Before.") + table) == ["Before.", "| Town, Ships, Ships", *wanted]
 
 
+def test_an_empty_table_is_no_text():
+    table = f"<table:table>{row('', '') * 3}</table:table>"
+    assert lines(p("Before.") + table) == ["Before."]
+
+
 def test_text_boxes_and_pictures():
     box = f"<draw:frame><draw:text-box>{p('In the box.')}</draw:text-box></draw:frame>"
     image = '<draw:frame><draw:image xlink:href="a.png"/><svg:desc>A map</svg:desc></draw:frame>'

@@ -161,3 +161,13 @@ def test_a_header_of_two_rows_names_with_both():
     )
     sheet.merge_cells("B1:C1")
     assert lines(book)[-1] == "| Hamar, 2024 in: 1, 2024 out: 2, 2025 in: 3"
+
+
+def test_white_letters_are_noted():
+    book, sheet = sheet_of(SHIPS)
+    for place in ("A2", "B2", "A3"):
+        sheet[place].font = openpyxl.styles.Font(color="FFFFFFFF")
+    sheet["A3"].fill = openpyxl.styles.PatternFill("solid", fgColor="FF000000")
+    found = content(book)
+    assert "| Hamar, Ships: 12, Crew: 60" in found.text
+    assert found.notes == ("2 values read in white letters, which a person may not see",)

@@ -242,3 +242,14 @@ def test_a_diagram_is_the_tree_of_its_texts():
     assert lines(deck)[1:] == ["- Survey", "  - by boat", "- Repair"]
     data[0].set("{http://schemas.openxmlformats.org/officeDocument/2006/relationships}dm", "rId99")
     assert content(deck).notes == ("1 embedded object, chart or diagram not read",)
+
+
+def test_shapes_outside_of_the_slide_are_left_out_and_noted():
+    deck = show()
+    slide = slide_of(deck)
+    box(slide.shapes, "Seen.")
+    box(slide.shapes, "To the right.", left=deck.slide_width + 1)
+    box(slide.shapes, "Above.", top=-500)
+    found = content(deck)
+    assert found.text == "# Harbour\n\nSeen."
+    assert found.notes == ("2 shapes left out next to the slide",)

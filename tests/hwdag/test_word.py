@@ -240,3 +240,27 @@ def test_cells_that_are_merged_stand_in_all_rows_and_columns():
         "| Norway, 2022: 11, 2022: 12",
         "| Norway, 2022: 21, 2022: 22",
     ]
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_noted"),
+    [
+        ('<w:color w:val="FFFFFF"/>', True),
+        ('<w:color w:val="ffffff"/>', True),
+        ('<w:sz w:val="2"/>', True),
+        ('<w:color w:val="FF0000"/>', False),
+        ('<w:sz w:val="20"/>', False),
+        ('<w:color w:val="FFFFFF"/><w:shd w:val="clear" w:fill="000000"/>', False),
+    ],
+)
+def test_white_and_tiny_letters_are_noted(properties, is_noted):
+    found = word_content(docx(paragraph("The fee is 80. ", run("It was 10.", properties))))
+    assert found.text == "The fee is 80. It was 10."
+    note = "1 passage read in white or tiny letters, which a person may not see"
+    assert found.notes == ((note,) if is_noted else ())
+
+
+def test_white_letters_on_the_dark_ground_of_a_cell_are_seen():
+    white = paragraph(run("Town", '<w:color w:val="FFFFFF"/>'))
+    cells = "<w:tc><w:tcPr><w:shd w:fill='000000'/></w:tcPr>" + white + "</w:tc>"
+    assert word_content(docx(f"<w:tbl><w:tr>{cells * 2}</w:tr></w:tbl>")).notes == ()
