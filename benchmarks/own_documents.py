@@ -76,6 +76,7 @@ def main() -> None:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
     print(table(rows_of(path)))
+    print(separated(rows_of(path)))
     if options.against:
         print(difference(rows_of(path), rows_of(options.against / "rows.jsonl")))
 
@@ -147,11 +148,41 @@ def table(rows: list[dict]) -> str:
     for kind in (*kinds, "all answerable", NEAR_MISS, UNANSWERABLE):
         own = [r for r in rows if r["kind"] in (kinds if kind == "all answerable" else [kind])]
         means = [
-            f"{np.mean(values):.2f}" if (values := [r[m] for r in own if m in r]) else ""
+            f"{np.mean(values):.2f}"
+            if (values := [r[m] for r in own if r.get(m) is not None])
+            else ""
             for m in MEASURES
         ]
         lines.append(f"| {kind} | {len(own)} | " + " | ".join(means) + " |")
     return "\n".join(lines)
+
+
+def separated(rows: list[dict]) -> str:
+    """Rate how well answerable questions, and right replies, rank above the others: AUC with an interval."""
+    rated = [row for row in rows if row["answerability"] is not None]
+    known = np.array(["f1" in row for row in rated])
+    right = np.array([row.get("f1", 0.0) >= RIGHT or row.get("holds", False) for row in rated])
+    return "\n".join(
+        f"AUC of {name} for {what}: {auc(labels, np.array([row[name] for row in rated]))}"
+        for name, what, labels in (
+            ("answerability", "questions that the files answer", known),
+            ("confidence", "replies that are right", right),
+        )
+    )
+
+
+def auc(labels: np.ndarray, said: np.ndarray) -> str:
+    """Return the area under the ROC curve with its 95 % interval, from resampled questions."""
+    chance = np.random.default_rng(0)
+    draws = [np.arange(len(labels)), *chance.integers(0, len(labels), (1000, len(labels)))]
+    first, *others = [
+        float((above[:, None] > below).mean() + (above[:, None] == below).mean() / 2)
+        for draw in draws
+        if 0 < len(above := said[draw][labels[draw]]) < len(draw)
+        and len(below := said[draw][~labels[draw]])
+    ]
+    low, high = np.quantile(others, [0.025, 0.975])
+    return f"{first:.2f} [{low:.2f}, {high:.2f}], {len(labels)} questions"
 
 
 def difference(rows: list[dict], others: list[dict]) -> str:

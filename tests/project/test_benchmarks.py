@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tiny import saved
@@ -130,6 +131,23 @@ def test_rows_of_the_same_questions_are_compared(monkeypatch):
     others = [{"id": "b", "f1": 0.5}, {"id": "a", "f1": 0.5}, {"id": "c"}]
     said = benchmark.difference(rows, others)
     assert said == "F1 minus the other: 0.20 [0.00, 0.40], 2 questions"
+
+
+def test_refusals_and_right_replies_are_told_apart_by_rank(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    benchmark = import_module("own_documents")
+    chance = np.random.default_rng(0)
+    said = chance.integers(0, 5, 40) / 4
+    labels = chance.random(40) < 0.3 + 0.4 * said
+    found = benchmark.auc(labels, said)
+    assert found.startswith(f"{roc_auc_score(labels, said):.2f} [")
+    assert found.endswith("], 40 questions")
+    answered = {"answerability": 0.9, "f1": 0.2, "holds": True, "confidence": 0.8}
+    wrong = {"answerability": 0.8, "f1": 0.2, "holds": False, "confidence": 0.3}
+    refused = {"answerability": 0.1, "confidence": 0.1}
+    follow_up = {"answerability": None, "f1": 1.0, "holds": True, "confidence": None}
+    told = benchmark.separated([answered, wrong, refused, refused, follow_up])
+    assert told.count("1.00 [1.00, 1.00], 4 questions") == 2
 
 
 def test_weights_of_signals_say_what_the_fitted_model_says(monkeypatch):
