@@ -20,11 +20,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 
 SWEPT = (
-    *("core/hwdag/building", "core/hwdag/corpus", "core/hwdag/embedding", "core/hwdag/graph"),
-    *("core/hwdag/lm", "core/hwdag/page", "core/hwdag_app", "langchain_hwdag"),
-    "llama_index_hwdag",
-    *("core/hwdag/store", "core/hwdag/trace", "core/hwdag_lab", "haystack_hwdag"),
-    *("haystack_integrations", "tools", "benchmarks"),
+    *("core/hwdag", "core/hwdag_app", "core/hwdag_lab", "llama_index_hwdag", "langchain_hwdag"),
+    *("haystack_hwdag", "haystack_integrations", "tools", "benchmarks"),
     *("README.md", "CONTRIBUTING.md", "docs"),
 )
 """Paths that follow the rules already."""

@@ -1,4 +1,4 @@
-"""The sentences of a node, and where they stand in its document: what is cited."""
+"""The sentences of a node and their places in its document, for citations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Place = tuple[str, Span]  # of a sentence: document and characters
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence of a visited node, and where it stands in its document.
+    """A sentence of a visited node, and its place in its document.
 
     `position` is that of the node among the nodes that were read, `within` are the characters of its
-    text as it was read, behind its heading.
+    text as it was read, after its heading.
     """
 
     position: int
@@ -27,7 +27,7 @@ class Unit:
 
     @property
     def places(self) -> list[Place]:
-        """Where its sources stand."""
+        """Return the spans of its sources."""
         return [(self.node.document_id, source) for source in self.sources]
 
 
@@ -55,7 +55,7 @@ def citations(
 def units_of(position: int, node: Node, shown: str) -> list[Unit]:
     """Slices of the document are cut into their sentences; any other text is one unit.
 
-    `shown` is the text as it was read, behind its heading. A row that was read with the names of its
+    `shown` is the text as it was read, after its heading. A row that was read with the names of its
     columns is one unit.
     """
     is_verbatim = shown.endswith(node.text)

@@ -5,7 +5,7 @@ The model gets the sentences that were found, with those that they are read with
 its reply, such as [2], becomes an exact citation. A reply without numbers is matched to the sentences
 that share its words. Relations: `hwdag.answers.stream` decodes an answer from the reader's own cache.
 
-Untrusted text is data. A sentence stands on one line behind its number, so it cannot begin a section or
+Untrusted text is data. A sentence is one line after its number, so it cannot begin a section or
 another number, and numbers in square brackets within it are shown in round ones.
 """
 
@@ -45,7 +45,7 @@ IN_WORDS = "The last reply was a number alone. Reply in words, with the number a
 
 
 class Wording(NamedTuple):
-    """The texts around evidence and question: what the answerer reads first, and last."""
+    """The texts around evidence and question, which the answerer reads first, and last."""
 
     before: str = INSTRUCTION
     after: str = REMINDER
@@ -64,7 +64,7 @@ CUT_OFF = {
     "length": "the reply was cut off: it reached max_new_tokens or the end of the model's context",
     "content_filter": "the reply was cut off by the server's content filter",
 }
-"""What is noted of a reply that did not end by itself, by the server's reason."""
+"""Notes on a reply that did not end by itself, by the server's reason."""
 
 LONGEST_REPLY = 200_000
 """Characters of a reply, thinking included; a server may ignore how many tokens it was asked for."""
@@ -92,14 +92,14 @@ class WrittenAnswer:
         retrieval: the evidence, and the question.
         max_new_tokens: the longest reply.
         interruption: ends the answer before the next piece.
-        count: the tokens of a text, for an answerer that does not tell them.
+        count: the tokens of a text, for an answerer that does not report them.
 
     Attributes:
         tokens: of prompts and replies; None before the reply has ended.
     """
 
     likelihood = None
-    """Only a reader knows the probability of what it says."""
+    """Return None: only a reader knows the probability of its reply."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class WrittenAnswer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was wrong with the reply: its numbers, its end, or a first reply without words."""
+        """Faults of the reply: its numbers, its end, or a first reply without words."""
         unknown, found = self._marks.unknown, list[str]()
         if unknown:
             found.append(f"numbers in the reply that no sentence has: {unknown}")
@@ -160,7 +160,7 @@ class WrittenAnswer:
         return tuple(found)
 
     def cited(self) -> tuple[Citation, ...]:
-        """The sentences that the reply names, in the order of its numbers; else those it overlaps with."""
+        """Return the sentences that the reply names, in the order of its numbers; else those it overlaps with."""
         by: CitedBy = "number" if self._marks.counts else "overlap"
         shares = dict[Place, float]()
         if named := self._marks.counts:
@@ -175,7 +175,7 @@ class WrittenAnswer:
         return citations(shares.items(), nodes, self._retrieval.sources, by)
 
     def _lacks_words(self) -> bool:
-        """Whether the reply is nothing but numbers of sentences, be they in brackets or not."""
+        """Return whether the reply is nothing but numbers of sentences, be they in brackets or not."""
         number = self.text.strip(" .()")
         if not (number.isdecimal() and len(number) <= 6 and 1 <= int(number) <= len(self._units)):
             return not has_words(self.text)
@@ -188,7 +188,7 @@ class WrittenAnswer:
         self._heard, self._has_begun = "", False
 
     def _asked(self, prompt: str) -> Iterator[str]:
-        """Yield the pieces of a reply, from its first letter on; none of one without letters."""
+        """Yield the pieces of a reply, from its first letter on; nothing of a reply without letters."""
         self._forget()
         heard = list[str]()
 
@@ -212,7 +212,7 @@ class WrittenAnswer:
             self._pieces = list(self._marks.replaced([said]))
 
     def _replied(self, prompt: str) -> Generator[str]:
-        """The reply as it comes; raises `AnswererFailed`."""
+        """Yield the reply as it comes; raises `AnswererFailed`."""
         answerer, limit = self._answerer, self._limit
         replied, length, end = list[str](), 0, ReplyEnd()
         try:
@@ -255,7 +255,7 @@ class WrittenAnswer:
 
 
 def has_words(text: str) -> bool:
-    """Whether a reply has letters or digits besides the numbers of sentences."""
+    """Return whether a reply has letters or digits besides the numbers of sentences."""
     return any(map(str.isalnum, _NUMBERS.sub(" ", text)))
 
 
@@ -298,7 +298,7 @@ def failed(
 def numbered(
     question: str, retrieval: Retrieval, wording: Wording = WORDING
 ) -> tuple[str, list[Unit]]:
-    """Return the prompt, and the sentences behind its numbers, which count from 1."""
+    """Return the prompt, and the sentences of its numbers, which count from 1."""
     units: list[Unit] = []
     lines = list[str]()
     nodes = [step.node for step in grown(retrieval, keeps_written=True)[0]]
@@ -355,7 +355,7 @@ class Marks:
         self._numbers: dict[Place, int] = {}
 
     def replaced(self, pieces: Iterable[str]) -> Iterator[str]:
-        """Yield the pieces with the numbers replaced; what may be the beginning of one waits for its end."""
+        """Yield the pieces with the numbers replaced; a possible beginning of a number waits for its end."""
         waiting = ""
         for piece in pieces:
             text = _NUMBERS.sub(self._mark, waiting + piece)
@@ -380,7 +380,7 @@ class Marks:
 
 
 def _listed(text: str, most: int) -> Iterator[int]:
-    """The numbers of "2", "2, 3" or "2-4"."""
+    """Yield the numbers of "2", "2, 3" or "2-4"."""
     for part in re.split(r"[,;]", text):
         ends = [int(end) for end in re.split(r"[–-]", part) if end.strip()]
         if len(ends) == 2 and ends[0] < ends[1] <= most:

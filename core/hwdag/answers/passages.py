@@ -1,4 +1,4 @@
-"""What a search gives back: nodes as they were read, what they rest on, or with their neighbours."""
+"""The passages of a search: nodes as they were read, their sources, or with their neighbours."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ the paragraph, list, or question and answer that each is in."""
 VERBATIM = ("chunk", "extractive")  # origins of nodes whose text is that of the document
 
 NEAR_BEST = 0.6
-"""Nodes whose score is at least this share of the best keep their place: what is beside others gives way."""
+"""Nodes whose score is at least this share of the best keep their place: the neighbours of others give way."""
 
 
 def checked_returns(returns: Returns) -> Returns:
-    """The option itself. Raises `UnknownOption` for one that does not exist."""
+    """Return the option itself. Raises `UnknownOption` for one that does not exist."""
     one_of("returns", returns, get_args(Returns))
     return returns
 
 
 def returned(retrieval: Retrieval, returns: Returns) -> Retrieval:
-    """The retrieval as the option says."""
+    """Return the retrieval as the option says."""
     if checked_returns(returns) == "passages":
         return in_passages(retrieval)
     return in_sources(retrieval) if returns == "sources" else retrieval
 
 
 def in_sources(retrieval: Retrieval) -> Retrieval:
-    """The same retrieval; the text of every node is what it rests on, one source per line."""
+    """Return the same retrieval; the text of every node is that of its sources, one per line."""
 
     def sourced(step: Step) -> Step:
         node = step.node
@@ -48,7 +48,7 @@ def in_sources(retrieval: Retrieval) -> Retrieval:
 
 
 def in_passages(retrieval: Retrieval) -> Retrieval:
-    """The same retrieval with its nodes in their units, as nodes of their own; see `grown`."""
+    """Return the same retrieval with its nodes in their units, as nodes of their own; see `grown`."""
 
     def named(step: Step) -> Step:
         node = step.node
@@ -64,7 +64,7 @@ def in_passages(retrieval: Retrieval) -> Retrieval:
 
 
 def grown(retrieval: Retrieval, *, keeps_written: bool = False) -> tuple[list[Step], list[Step]]:
-    """Return the context with what its nodes are read with (`hwdag.text.neighbours`), and what has no room.
+    """Return the context with the units of its nodes (`hwdag.text.neighbours`), and the nodes without room.
 
     Of a node that a model wrote, the units of its sources take the place, unless it `keeps_written` ones.
 
@@ -92,7 +92,7 @@ class _Growing:
         """Grow nodes in their order until the room is used; return them, and those without room."""
         least = NEAR_BEST * max((step.score for step in steps), default=0.0)
         sizes = [len(step.node.text) * (step.score >= least) for step in steps]
-        kept = sum(sizes)  # of what is still to come
+        kept = sum(sizes)  # of the nodes that are still to come
         read, left, room = list[Step](), list[Step](), self._room
         for step, size in zip(steps, sizes, strict=True):
             kept -= size
@@ -120,7 +120,7 @@ class _Growing:
                 yield self._taken(step, spans)
 
     def _choices(self, step: Step) -> Iterator[list[Span]]:
-        """What a node may be read as: its unit, with a sentence beside it, or alone, less what was read."""
+        """Yield the forms that a node may be read in: its unit, with a neighbour, or alone, less the text read."""
         node = step.node
         text, covered = (
             self._sources[node.document_id].text,

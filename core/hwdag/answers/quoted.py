@@ -36,7 +36,7 @@ class QuotedAnswer:
         return "\n".join(f"- {bare(node)}" for node in self._first)
 
     def cited(self) -> tuple[Citation, ...]:
-        """The sentences, with equal shares."""
+        """Return the sentences, with equal shares."""
         units = [
             unit for i, node in enumerate(self._first) for unit in units_of(i, node, node.text)
         ]

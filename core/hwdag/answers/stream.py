@@ -83,7 +83,7 @@ class AnswerStream:
         averaged, since small readers favour a letter (Zheng et al. 2024, arXiv 2309.03882).
 
         Raises `InputError` for other options than 2 to 26 texts, once the first piece was decoded,
-        since an answer stands in the cache then, and where an answerer answers, whose probabilities
+        since an answer is in the cache then, and if an answerer answers, whose probabilities
         nobody knows.
         """
         if isinstance(self._source, WrittenAnswer):
@@ -117,7 +117,7 @@ class AnswerStream:
 
     @cached_property
     def _whole(self) -> Answer:
-        """What was said, as it stands when it is complete."""
+        """The complete answer."""
         source = self._source
         attended = () if self._interruption.stopped else source.cited()
         most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None

@@ -1,9 +1,9 @@
 """Does the evidence hold an answer, and is the answer right? Two calibrated probabilities (ours).
 
 Logistic regressions over what a search knows anyway, fitted and reported by `benchmarks/found.py`
-(`docs/results.md`). The answerability of a question is told from the similarity of the nodes and the
-words of the question that the evidence has, and from p_yes where the default reader read it. The
-confidence in an answer is told from answerability and the likelihood of the answer.
+(`docs/results.md`). The answerability of a question is estimated from the similarity of the nodes and the
+words of the question that the evidence has, and from p_yes if the default reader read it. The
+confidence in an answer is estimated from answerability and the likelihood of the answer.
 
 They hold for the default embedder, whose cosines they were fitted to: with another one both are None.
 The p_yes of another reader is not used, since it adds nothing; its likelihood is. An answerer has neither.
@@ -26,7 +26,7 @@ from hwdag.text.words import MONTHS, words
 from hwdag.types import Node, Retrieval
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")
-MOST_NODES = 10_000  # more than the largest collection of the training rows count as so many
+MOST_NODES = 10_000  # larger collections than in the training rows count as this many
 LEAST = 1e-4  # of a probability, before its logit is taken
 LEAST_LIKELIHOOD = -3.0
 
@@ -68,7 +68,7 @@ def answerability(
 
 
 def is_answerable(retrieval: Retrieval) -> bool:
-    """Whether the evidence seems to hold an answer."""
+    """Return whether the evidence seems to hold an answer."""
     likely = retrieval.answerability
     return likely is None or likely >= fitted()["least answerability"]
 
@@ -90,7 +90,7 @@ def evidence_signals(
 
 
 def answer_signals(likely: float, likelihood: float) -> dict[str, float]:
-    """What is known of an answer of a reader."""
+    """Return the facts about an answer of a reader."""
     return {"answerability": logit(likely), "likelihood": max(likelihood, LEAST_LIKELIHOOD)}
 
 
@@ -102,7 +102,7 @@ def logit(probability: float) -> float:
 
 @cache
 def fitted() -> Mapping[str, Any]:
-    """What `benchmarks/found.py` fitted, and the models that it was fitted for."""
+    """Return the values that `benchmarks/found.py` fitted, and the models that they were fitted for."""
     found: dict[str, Any] = json.loads(COEFFICIENTS.read_text("utf-8"))
     return found
 
@@ -115,6 +115,6 @@ def probability_of(name: str, signals: Mapping[str, float]) -> float:
 
 
 def _share(wanted: Sequence[str], shown: set[str]) -> float:
-    """Share of the wanted words that are shown; 1 where none is wanted."""
+    """Share of the wanted words that are shown; 1 if no word is wanted."""
     kinds = set(wanted)
     return len(kinds & shown) / len(kinds) if kinds else 1.0

@@ -1,8 +1,8 @@
 """Turn selected nodes into texts for a reader, and count their tokens against a budget.
 
-A sentence taken out of its section has lost what it is about. So the heading stands before a node (ours),
-unless the one before it stands under the same. Nodes that are read together come by section, in the
-order of the document; nodes that are read as they are visited, in the order of the visits.
+A sentence taken out of its section has lost its subject. So the heading precedes a node (not in the
+papers), unless the node before it has the same. Nodes that are read together come by section, in the
+order of the document; nodes that are read during the walk, in the order of the visits.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ class Budget:
         return self.counts(list(map(self.text, self.fetch(indices))))
 
     def text(self, node: Node) -> str:
-        """What a reader is shown of the node that is taken next."""
+        """Return the text that a reader is shown of the node that is taken next."""
         return read_after(self._last, node) if self._sections is None else self._sections.text(node)
 
     def texts(self, indices: Sequence[int]) -> list[str]:
-        """What a reader is shown of nodes that are taken one after the other, not by section."""
+        """Return the texts that a reader is shown of nodes that are taken one after the other, not by section."""
         return with_headings(self.fetch(indices), self._last)
 
     def keeps(self, node: Node) -> bool:
-        """Whether a node that is read stays in the context."""
+        """Return whether a node that is read stays in the context."""
         return self._keeps_points or node.origin != "generated"
 
     def take(self, index: int) -> Node:
@@ -115,7 +115,7 @@ def sections_of(nodes: Sequence[Node]) -> list[list[int]]:
 
 
 def with_headings(nodes: Sequence[Node], last: Node | None = None) -> list[str]:
-    """Return the texts of nodes, behind the heading where the one before stands under another.
+    """Return the texts of nodes, after the heading if the node before it has another.
 
     The `last` was read before them.
     """
@@ -127,9 +127,9 @@ def with_headings(nodes: Sequence[Node], last: Node | None = None) -> list[str]:
 
 
 def read_after(last: Node | None, node: Node) -> str:
-    """Return the text of a node, behind its headings.
+    """Return the text of a node after its headings.
 
-    Those above the last are left out where `last` stands under the same, and all where that does.
+    Those above the last are left out if `last` has the same, and all if it has all of them.
     """
     alone, behind_one, behind_all = read_texts(node)
     if last is None or last.document_id != node.document_id:
@@ -162,7 +162,7 @@ class Sections:
         return self._tokens_of(self.text(node))
 
     def text(self, node: Node) -> str:
-        """What one more node is counted as: its text, behind its heading where it would be the first."""
+        """Return the text by which one more node is counted, after its heading if it would be the first."""
         if not self._leads(node):
             return node.text
         return read_after(self._before.get(section_of(node), self._last), node)
@@ -181,13 +181,13 @@ class Sections:
         return added
 
     def _leads(self, node: Node) -> bool:
-        """Whether it would be the first of its section."""
+        """Return whether it would be the first of its section."""
         first = self._first.get(section_of(node))
         return first is None or _start(node) < _start(first)
 
 
 def section_of(node: Node) -> tuple[str, str]:
-    """What tells the section of a node from others: its document and its heading."""
+    """Return the key of a node's section: its document and its heading."""
     # why: a text that a model wrote may rest on several sections, and names what it is about
     return node.document_id, "" if node.origin == "generated" else node.heading
 

@@ -1,4 +1,4 @@
-"""What a search hands over: a retrieval, and the KV cache that an answer is decoded from."""
+"""The result of a search: a retrieval, and the KV cache that an answer is decoded from."""
 
 from __future__ import annotations
 

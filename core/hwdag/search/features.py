@@ -48,7 +48,7 @@ SIGNALS = (
     "spread",  # standard deviation of the cosine
     "top",  # the highest score
 )
-"""What a scorer judges by, in this order."""
+"""The inputs of a scorer, in this order."""
 
 FARTHEST = 5.0
 """Standard deviations beyond which a signal counts no more."""
@@ -59,7 +59,7 @@ TOUCHED, HALF = 0.1, 0.5  # shares of a paragraph that count as read
 
 
 class _Facts:
-    """What never changes about nodes during a walk, a row per node; `rows` adds those that are new.
+    """Facts about nodes that never change during a walk, a row per node; `rows` adds new ones.
 
     Paragraphs and headings are numbered as they are met. Words are those of the question, as columns.
     """
@@ -85,7 +85,7 @@ class _Facts:
         self.first_leaf: Indices = np.empty(0, np.intp)  # where those of each paragraph begin
 
     def rows(self, indices: Sequence[int]) -> Indices:
-        """The rows of these nodes, (k,)."""
+        """Return the rows of these nodes, (k,)."""
         if new := [index for index in indices if index not in self._rows]:
             self._add(new, self._fetch(new))
         return np.array([self._rows[index] for index in indices], np.intp)
@@ -128,7 +128,7 @@ class _Facts:
 
 
 class Signals:
-    """The signals of nodes during one walk; `visit` is told of every node that was read."""
+    """The signals of nodes during one walk; `visit` gets every node that was read."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Signals:
         self._covered |= (self._facts.words | self._facts.heading_words)[row[0]]
 
     def of(self, frontier: Frontier, indices: Indices, scores: Floats) -> Floats:
-        """The signals of some open nodes, with their scores, best first; (k, signals)."""
+        """Return the signals of some open nodes, with their scores, best first; (k, signals)."""
         facts, rows = self._facts, self._facts.rows(indices.tolist())
         similarity = self._similarity
         cosine, navigated = similarity.first[indices], similarity.cosine[indices]
@@ -210,7 +210,7 @@ class Signals:
         return found
 
     def _nearness(self, rows: Indices) -> Floats:
-        """Cosine to everything that was read, (k, reads); a 0 where nothing was."""
+        """Cosine to everything that was read, (k, reads); a 0 if nothing was."""
         if not len(self._read):
             return np.zeros((len(rows), 1))
         vectors = self._facts.vectors

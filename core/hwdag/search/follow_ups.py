@@ -31,13 +31,13 @@ TURNS = 3  # the last ones, which a question may refer to
 FADING = 0.5  # weight of a turn, as a share of that of the one after it
 
 WEIGHTS = 0.8, 0.6, 0.4
-"""Weight of the topic, beside a similarity of at most 1, if the question has 0, 1, or more words of its own."""
+"""Weight of the topic, compared with a similarity of at most 1, if the question has 0, 1, or more words of its own."""
 
 SAID = 0.1
 """Deduction for a node that has all words of the last turn: it says nothing new."""
 
 LEAST_SHARE = 0.7
-"""A reader is shown only nodes with at least this share of the best similarity: of others it cannot tell
+"""A reader is shown only nodes with at least this share of the best similarity: it cannot know of others
 whether they are about the same person."""
 # why these: found on TOWN, SHIPS and GARDENS of tests/conversation_world.py, with the default models
 
@@ -104,7 +104,7 @@ def rewriter(answerer: Writer | None, reader: Reader) -> Writer | None:
 
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """What is searched for: a question, and the turns that it still refers to."""
+    """The subject of a search: a question, and the turns that it still refers to."""
 
     question: str
     history: History = ()
@@ -112,7 +112,7 @@ class Standalone:
     notes: tuple[str, ...] = ()
 
     def told(self, found: Evidence, asked: str) -> Evidence:
-        """The evidence, under the question as it was asked."""
+        """Return the evidence, under the question as it was asked."""
         retrieval = replace(
             found.retrieval,
             question=asked,

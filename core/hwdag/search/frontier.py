@@ -1,6 +1,6 @@
 """Which node next: attention propagated along the edges, similarity, and references.
 
-The first two are the papers' (GARLIC 3.2.2, PECAN Eq. 1); what visited nodes refer to is ours. Pure:
+The first two are the papers' (GARLIC 3.2.2, PECAN Eq. 1); the references of visited nodes are not in the papers. Pure:
 no model, no I/O. z = E^T r and the scores are kept up to date as nodes are visited: a choice among a
 million nodes takes milliseconds, since only what a visit changed is computed again.
 """
@@ -25,8 +25,8 @@ JUDGED = 48
 """Nodes that a guide chooses from, as many as in its training (`examples/train_navigator`)."""
 
 MOST_MISFITS = 100
-"""A walk ends after so many nodes that did not fit: what would still fit has little to do with the
-question, and each try takes a text and its tokens. With 1,000, nothing more was found in a pool of
+"""Give up after this many nodes that do not fit. Later candidates are barely relevant, and each attempt
+fetches and tokenizes a text. With 1,000, nothing more was found in a pool of
 70,148 nodes (180 questions, 256 and 512 tokens)."""
 
 MOST_AT_ONCE = 128  # nodes that are fetched at a time to see which of them fit
@@ -36,14 +36,14 @@ class Guide(Protocol):
     """A navigator during one search (`hwdag.search.navigator.Guide`)."""
 
     def judge(self, frontier: Frontier, nodes: Indices, scores: Floats) -> Floats:
-        """How soon to read open nodes with these scores, best first, (k,); on any scale."""
+        """Return how soon to read open nodes with these scores, best first, (k,); on any scale."""
 
     def visit(self, index: int, node: Node) -> Floats | None:
         """Take note of a visited node; the similarity of all nodes, (n,), where that changed it."""
 
 
 class Parts(NamedTuple):
-    """What the score of one node consists of, scaled and weighed."""
+    """The parts of the score of one node, scaled and weighed."""
 
     attention: float
     similarity: float
@@ -95,7 +95,7 @@ class Frontier:
         scale: Scale = "peak",
         guide: Guide | None = None,
     ) -> Frontier:
-        """The scores for a question before anything is read, with what visited nodes will refer to."""
+        """Return the scores for a question before anything is read, with the references that visited nodes will make."""
         references = References(view, question) if scoring.references else None
         options: dict[str, Any] = {"scoring": scoring, "scale": scale}
         return cls(view, likeness, **options, references=references, guide=guide)
@@ -130,7 +130,7 @@ class Frontier:
         return self._open
 
     def parts(self, index: int) -> Parts:
-        """What the score of a visible node consists of at this moment."""
+        """Return the parts of the score of a visible node at this moment."""
         one = np.array([index])
         return Parts(
             float(self._attention(one)[0]),
@@ -139,7 +139,7 @@ class Frontier:
         )
 
     def visit(self, index: int, node: Node | None = None) -> None:
-        """Mark a node as visited, with what lies inside its text; let its text refer."""
+        """Mark a node as visited, with the nodes inside its text; add its references."""
         visited = np.append(self._corpus.inside(index), index)
         self._unread[visited] = False
         self._close(visited)
@@ -173,23 +173,23 @@ class Frontier:
             self._unit = float(z.sum()) if self._scale == "share" else 1.0
 
     def passes_on(self, index: int) -> bool:
-        """Whether there is an edge to pass relevance on along."""
+        """Return whether there is an edge to pass relevance on along."""
         return any(len(self._corpus.children(node)[0]) for node in self._parents(index))
 
     def _parents(self, index: int) -> tuple[int, ...]:
-        """A node and its copies."""
+        """Return a node and its copies."""
         copies = self._corpus.copies(index)
         return (index, *copies[self._visible[copies]].tolist())
 
     def ranking(self, count: int) -> Indices:
-        """The `count` best unread nodes by score, best first, whether they fit or not."""
+        """Return the `count` best unread nodes by score, best first, whether they fit or not."""
         if count <= 0:
             return np.empty(0, np.intp)
         unread = np.flatnonzero(self._unread)
         return unread[highest(self._sum(unread), count)]
 
     def best(self, costs: Costs, room: int) -> int | None:
-        """The open node to read next, of those that fit; None where none does.
+        """Return the open node to read next, of those that fit; None if none does.
 
         It has the highest score, or the guide prefers it among the `JUDGED` highest. Nodes that do not
         fit are closed for good, even if one whose heading is shown for another later would take a few
@@ -214,7 +214,7 @@ class Frontier:
         return None
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
-        """Those of the first `JUDGED` open nodes that fit, best first; at least one, if any."""
+        """Return those of the first `JUDGED` open nodes that fit, best first; at least one, if any."""
         if not len(self._ranked):  # texts of later choices come with those of the first one
             costs(highest(self._score, MOST_AT_ONCE).tolist())
         while True:
@@ -228,7 +228,7 @@ class Frontier:
                 return first[~is_misfit]
 
     def first(self, count: int) -> Indices:
-        """The `count` best open nodes, best first; of copies the best."""
+        """Return the `count` best open nodes, best first; of copies the best."""
         wanted = count
         while True:
             found = highest(self._score, wanted)
@@ -238,7 +238,7 @@ class Frontier:
             wanted *= 2
 
     def passed_over(self, index: int, count: int) -> list[int]:
-        """The `count` best open nodes of the last choice beside the chosen one and its copies."""
+        """Return the `count` best open nodes of the last choice other than the chosen one and its copies."""
         same = {index, *self._corpus.inside(index).tolist(), *self._corpus.copies(index).tolist()}
         ranked = self._ranked.tolist()
         found = [i for i in ranked if i not in same]
@@ -250,7 +250,7 @@ class Frontier:
     def _candidates(self, costs: Costs) -> Iterator[tuple[int, int]]:
         """Open nodes, best first, with their costs, which need texts: a few at once."""
         wanted, is_complete = 1, False
-        while not is_complete:  # what did not fit is closed by then
+        while not is_complete:  # nodes that did not fit are closed by then
             found = highest(self._score, wanted).tolist()
             is_complete = len(found) < wanted
             for index, cost in zip(found, costs(found), strict=True):
@@ -264,16 +264,16 @@ class Frontier:
         self._score[indices] = -np.inf
 
     def _scores(self, indices: Indices | slice) -> Floats:
-        """The scores of these nodes, -inf for those that are not open."""
+        """Return the scores of these nodes, -inf for those that are not open."""
         return np.where(self._open[indices], self._sum(indices), -np.inf)
 
     def _sum(self, indices: Indices | slice) -> Floats:
-        """The sum of the parts of these nodes' scores."""
+        """Return the sum of the parts of these nodes' scores."""
         similarity = self._scoring.similarity * self.likeness[indices]
         return (self._reference(indices) + similarity) + self._attention(indices)
 
     def _attention(self, indices: Indices | slice) -> Floats:
-        """The attention part of these nodes' scores, from z = E^T r."""
+        """Return the attention part of these nodes' scores, from z = E^T r."""
         z = self._propagated[indices]
         return self._scoring.attention * (z / self._unit) if self._unit > 0 else np.zeros_like(z)
 
@@ -293,7 +293,7 @@ class Frontier:
 
 
 def highest(values: Floats, count: int) -> Indices:
-    """The `count` highest finite values, best first, ties to the earlier one; in linear time."""
+    """Return the `count` highest finite values, best first, ties to the earlier one; in linear time."""
     rows = np.flatnonzero(values >= max(_bound(values, count), np.finfo(np.float64).min))
     found = values[rows]
     if len(rows) > count:
@@ -308,7 +308,7 @@ BLOCK = 256  # values that are looked at together; only their highest one is com
 
 
 def _bound(values: Floats, count: int) -> float:
-    """At least `count` values are no smaller than this: the `count`-th highest of the blocks', or -inf."""
+    """Return a bound that at least `count` values reach: the `count`-th highest of the blocks, or -inf."""
     blocks = len(values) // BLOCK
     if blocks < count:
         return -np.inf

@@ -1,8 +1,8 @@
 """A navigator: chooses what to read next, without the language model (ours).
 
-Evidence for a question with two hops is named by what answers the first one. A low-rank adapter of the
+In a two-hop question, the sentence that answers the first hop names the evidence for the second. A low-rank adapter of the
 embedder's question side was trained to find, from "question [SEP] sentence that was read", the next
-gold sentence; the embeddings of the nodes stay what they are. `Signals` are what a walk knows about the
+gold sentence; the embeddings of the nodes do not change. `Signals` are the facts of a walk about the
 best open nodes, as numbers. A `Scorer`, a small network in numpy alone, was trained on them to pick the
 node that touches or completes a gold paragraph (`examples/train_navigator`).
 
@@ -48,7 +48,7 @@ SHIPPED = Path(__file__).parents[1] / "embedding" / "navigators" / "all-minilm-l
 """The navigator of the default embedder."""
 
 CARD = "navigator.json"
-MAX_TOKENS = 128  # of question and sentence together; what is longer is cut from the longer one
+MAX_TOKENS = 128  # of question and sentence together; the longer one is cut
 
 WEIGHTS = "scorer.safetensors"
 
@@ -68,7 +68,7 @@ class Navigator:
 
     @classmethod
     def load(cls, folder: Path, embedder: Embedder) -> Navigator:
-        """The navigator in a folder; raises `ModelNotFound`, or `InputError` for another embedder's."""
+        """Load the navigator in a folder; raises `ModelNotFound`, or `InputError` for another embedder's."""
         reads, fingerprint = _card(folder)
         embedder = _sentence_transformer(embedder)
         if embedder.fingerprint != fingerprint:
@@ -83,7 +83,7 @@ class Navigator:
         return cls(partial(embedded, _adapted(folder, embedder)), reads, scorer)
 
     def embed(self, question: str, read: Sequence[str]) -> Vectors:
-        """The question with each of these texts to unit vectors, (texts, dimension)."""
+        """Return the question with each of these texts to unit vectors, (texts, dimension)."""
         with self._lock, without_spinning():
             return self._embed(question, read)
 
@@ -110,7 +110,7 @@ def embedded_light(encoder: BertEncoder, question: str, read: Sequence[str]) -> 
 
 
 def embedded(model: SentenceTransformer, question: str, read: Sequence[str]) -> Vectors:
-    """A question with each of these texts to unit vectors, (texts, dimension)."""
+    """Return a question with each of these texts to unit vectors, (texts, dimension)."""
     import torch
 
     if not read:
@@ -121,7 +121,7 @@ def embedded(model: SentenceTransformer, question: str, read: Sequence[str]) -> 
 
 
 def pairs(model: SentenceTransformer, question: str, read: Sequence[str]) -> dict[str, Any]:
-    """What the model is given for a question with each of these texts."""
+    """Return the inputs of the model for a question with each of these texts."""
     encoded = model.tokenizer(
         [question] * len(read),
         list(read),
@@ -134,7 +134,7 @@ def pairs(model: SentenceTransformer, question: str, read: Sequence[str]) -> dic
 
 
 def navigator_of(plan: SearchPlan, embedder: Embedder) -> Navigator | None:
-    """The navigator that a plan names, None for none. Loaded once for an embedder.
+    """Return the navigator that a plan names, None for none. Loaded once for an embedder.
 
     Raises what `Navigator.load` raises.
     """
@@ -152,7 +152,7 @@ _loaded = lru_cache(maxsize=4)(Navigator.load)
 
 @lru_cache(maxsize=64)
 def _is_ours(scoring: Scoring) -> bool:
-    """Whether the scorer knows such scores: attention adds to them where there are edges."""
+    """Return whether the scorer knows such scores: attention adds to them if there are edges."""
     return replace(scoring, attention=0.0) == Scoring(attention=0.0)
 
 
@@ -168,7 +168,7 @@ def _is_shipped_for(embedder: Embedder) -> bool:
 
 
 def _sentence_transformer(embedder: Embedder) -> SentenceTransformerEmbedder:
-    """The embedder as one that has a question side to change; raises `InputError` for others."""
+    """Return the embedder as one that has a question side to change; raises `InputError` for others."""
     if not isinstance(embedder, SentenceTransformerEmbedder):
         raise InputError(
             f"a navigator changes the question side of a sentence-transformers model, and the "
@@ -254,7 +254,7 @@ class Scorer:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The scorer in a folder; raises `ModelNotFound`, or `InputError` where it takes other signals."""
+        """Load the scorer in a folder; raises `ModelNotFound`, or `InputError` if it takes other signals."""
         path, signals = folder / WEIGHTS, len(SIGNALS)
         try:
             tensors = load(regular(path).read_bytes())
@@ -296,7 +296,7 @@ class Scorer:
 
 
 def inputs(signals: Floats, mean: Vectors, scale: Vectors) -> Vectors:
-    """What the network sees, (k, f) to (k, 2 f)."""
+    """Return the inputs of the network, (k, f) to (k, 2 f)."""
     spread = signals.std(axis=0) + LEAST_SPREAD
     seen = ((signals - mean) / scale, (signals - signals.mean(axis=0)) / spread)
     clipped = np.clip(np.concatenate(seen, axis=1), -FARTHEST, FARTHEST)

@@ -1,7 +1,7 @@
 """Questions about the whole of the documents: "What is this about?", "Summarize the report." (ours).
 
 No sentence resembles such a question. So half of the budget is for how the documents begin, and the rest is
-searched as always. Whether a question is one is told from its embedding, by a logistic regression that
+searched as always. Whether a question is one is decided from its embedding, by a logistic regression that
 `benchmarks/overviews.py` fits and reports. It holds for the default embedder, which knows English.
 """
 
@@ -67,7 +67,7 @@ def read_overview(view: View, question: Question, request: SearchRequest) -> Evi
 
 
 def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:
-    """Whether a question with this embedding, (dimension,), is about the whole of the documents."""
+    """Return whether a question with this embedding, (dimension,), is about the whole of the documents."""
     is_known = getattr(embedder, "fingerprint", None) == fitted()["embedder"]
     is_usual = vector.shape == fitted()["weights"].shape and bool(vector.any())
     return is_known and is_usual and logit_of(vector, fitted()) > 0
@@ -84,7 +84,7 @@ def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:
 
 
 def beginnings(view: View, budget: Budget) -> list[int]:
-    """The first leaf of every document, then the second of every one, and so on, for `SHARE` of the budget.
+    """Return the first leaf of every document, then the second of each, and so on, for `SHARE` of the budget.
 
     Where not even the first ones fit, those of evenly spaced documents.
     """
@@ -104,7 +104,7 @@ def beginnings(view: View, budget: Budget) -> list[int]:
 
 
 def _spaced(indices: Indices, most: int) -> Indices:
-    """At most so many of these, evenly spaced."""
+    """Return at most this many of these, evenly spaced."""
     if len(indices) <= most:
         return indices
     return indices[np.linspace(0, len(indices) - 1, most).round().astype(np.intp)]
@@ -112,6 +112,6 @@ def _spaced(indices: Indices, most: int) -> Indices:
 
 @cache
 def fitted() -> Mapping[str, Any]:
-    """What `benchmarks/overviews.py` fitted, and the embedder that it was fitted for."""
+    """Return the values that `benchmarks/overviews.py` fitted, and their embedder."""
     found: dict[str, Any] = json.loads(COEFFICIENTS.read_text("utf-8"))
     return found | {"weights": np.array(found["weights"])}

@@ -127,8 +127,8 @@ def _of_length(session: Session, shown: list[tuple[int, str]]) -> list[tuple[int
 def by_section(nodes: Sequence[Node]) -> list[tuple[int, str]]:
     """Return the numbers of nodes in the order in which they are read, each with its text as shown.
 
-    Sections stand as the walk came to them, the nodes of each in document order. A section is what stands
-    under one heading of one document. Where nothing has a heading, documents are sections.
+    Sections come in the order of the walk, the nodes of each in document order. A section is the text
+    under one heading of one document. Without headings, documents are sections.
     """
     order = [i for section in sections_of(nodes) for i in section]
     return list(zip(order, with_headings([nodes[i] for i in order]), strict=True))

@@ -16,13 +16,13 @@ from hwdag.search.question import Question
 from hwdag.text.words import content_words
 
 CODES = 0.5
-"""Weight of the codes that a question names, beside a similarity of at most 1: no embedding tells codes apart."""
+"""Weight of the codes that a question names, compared with a similarity of at most 1: no embedding tells codes apart."""
 
 _NONE: Indices = np.empty(0, np.intp)
 
 
 class References:
-    """What visited nodes refer to: a node takes the best reference of each kind to it.
+    """References of visited nodes: a node takes the best reference of each kind to it.
 
     Attributes:
         mentions: how much visited nodes mention the heading of every node, (n,).
@@ -46,7 +46,7 @@ class References:
 
     def _echo(self, index: int, text: str, weight: float) -> Indices:
         rows, scores = self._lexicon.echoes(set(content_words(text)) - self._asked)
-        own = scores[rows == index]  # what a perfect echo would have
+        own = scores[rows == index]  # of a perfect echo
         if not len(own):
             return _NONE
         return _raise(self.echoes, rows, weight * np.minimum(scores / own, 1.0))

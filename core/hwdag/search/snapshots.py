@@ -110,7 +110,7 @@ class Snapshots:
         return vector
 
     def _comparable(self, query_vector: Sequence[float] | Vectors) -> Vectors:
-        """An embedding that came with the question as an array, (dimension,)."""
+        """Return an embedding that came with the question as an array, (dimension,)."""
         dimension, embedder = self._store.header.dimension, self._store.header.embedder
         try:
             vector = np.asarray(query_vector, np.float32)
@@ -125,7 +125,7 @@ class Snapshots:
         return vector
 
     def _sources(self, retrieval: Retrieval, corpus: Corpus) -> Mapping[str, Document]:
-        """The documents that nodes rest on, in the versions that were walked."""
+        """Return the documents that nodes rest on, in the versions that were walked."""
         steps = (*retrieval.steps, *retrieval.beyond)
         ids = {step.node.document_id for step in steps}
         found, known = self._store.versions(ids), set(corpus.numbers)
@@ -134,7 +134,7 @@ class Snapshots:
         return {key: document for key, (_, document) in found.items()}
 
     def current(self) -> Corpus:
-        """All documents of this moment; the same object where nothing has changed."""
+        """Return all documents of this moment; the same object if nothing has changed."""
         self._store.data_version()  # why: after a fork it raises, where the lock might never open
         with self._catching_up:
             version = self._store.data_version()
@@ -187,7 +187,7 @@ class Snapshots:
         return self._metadata
 
     def _first_read(self, numbers: Sequence[int]) -> Iterator[Segment]:
-        """Read what is beside the file there, and the rest in it."""
+        """Read the arrays from their folder, and the rest from the file."""
         done = 0
         for segment in self._files.segments():
             begin = bisect_left(numbers, segment.numbers[0])

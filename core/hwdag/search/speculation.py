@@ -17,7 +17,7 @@ FIRST_TRY = 2  # nodes of the first forward
 
 
 Read = tuple[float, float | None]
-"""The mean attention of a node to the question, and p_yes behind it where that was probed."""
+"""The mean attention of a node to the question, and p_yes after it if that was probed."""
 
 
 class Speculation:
@@ -74,7 +74,7 @@ class Speculation:
             self._together = min(2 * self._together, self._most)
 
     def _fitting(self, count: int) -> list[str]:
-        """The texts of the first guesses, as far as they are kept and fit into the budget together."""
+        """Return the texts of the first guesses, as far as they are kept and fit into the budget together."""
         nodes = self._budget.fetch(self._guesses[:count])
         kept = list(takewhile(self._budget.keeps, nodes))
         guesses, room = self._guesses[: len(kept)], self._budget.room

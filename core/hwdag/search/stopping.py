@@ -34,7 +34,7 @@ class Interruption:
 
     @property
     def reason(self) -> Literal["stopped", "time"] | None:
-        """Why the walk must end now; None if it may go on."""
+        """Why the walk must end now; None if it may continue."""
         if self.stopped:
             return "stopped"
         return "time" if self._until is not None and time.monotonic() >= self._until else None
@@ -43,7 +43,7 @@ class Interruption:
 class StoppingRule:
     """Counts every p_yes above the confidence; `patience` of them end a walk, as an interruption does.
 
-    Where no p_yes is asked for (`NEVER`), nothing is ever enough, and it always says yes.
+    If no p_yes is asked for (`NEVER`), nothing is ever enough, and `says_yes` holds.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class StoppingRule:
 
     @property
     def reason(self) -> StopReason | None:
-        """Why the walk is to end; None while it goes on."""
+        """Why the walk is to end; None while it continues."""
         if self.steers and self._left <= 0:
             return "sufficient"
         return self._interruption.reason

@@ -1,7 +1,7 @@
 """Rows of tables: which of them match a question best (ours).
 
-Rows of a table resemble each other, so similarity hardly tells the right one. What does is that it has
-words of the question, apart from those of its table, which another row has not.
+Rows of a table resemble each other, so similarity hardly separates them. The right one is known by
+a question word that no other row has, not counting words of the table's heading.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TableRowPreference:
         }
 
     def first(self, index: int) -> int:
-        """The open row that comes before this one, if there is one that fits; else this one."""
+        """Return the open row that comes before this one, if there is one that fits; else this one."""
         if not (better := self._better.get(index)):
             return index
         is_open, room = self._frontier.open, self._budget.room
@@ -51,7 +51,7 @@ def dominating_rows(asked: Collection[str], nodes: Sequence[Node]) -> dict[int, 
     """Return the numbers of rows of which another one of the same table has all words of the question, and more.
 
     With each come those others, the one with the most words first. Words of the heading do not count, since
-    they tell no row from another. Of a question about two rows neither is found.
+    they separate no rows. For a question about two rows neither is found.
     """
     told = {word for word in asked if not is_function_word(word)}
     better: dict[int, list[int]] = {}
@@ -67,7 +67,7 @@ def dominating_rows(asked: Collection[str], nodes: Sequence[Node]) -> dict[int, 
 
 
 def _tables(nodes: Sequence[Node]) -> Iterator[list[int]]:
-    """The numbers of the rows of each table, without its header."""
+    """Yield the numbers of the rows of each table, without its header."""
     tables: dict[tuple[str, str], list[int]] = {}
     for i, node in enumerate(nodes):
         if node.text.rpartition("\n")[2].startswith(ROW):

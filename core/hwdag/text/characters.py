@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _LINE_BREAKS = {ord(c): " " for c in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 
-# Control characters but tab and line feed; what reorders, hides or carries invisible text. Joiners
+# Control characters but tab and line feed, and those that reorder, hide or carry invisible text. Joiners
 # and the marks of single letters' direction stay: scripts and emoji need them.
 _HIDDEN = (
     "\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -41,12 +41,12 @@ def one_line(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether a text shows nothing, not even one character."""
+    """Return whether a text shows nothing, not even one character."""
     return _SEEN.search(text) is None
 
 
 def visible(text: str) -> str:
-    r"""Spell out what a terminal may not show, as JSON does: what moves the cursor, reorders or hides."""
+    r"""Spell out what a terminal may not show, as JSON does: characters that move the cursor, reorder or hide."""
     return _UNSEEN.sub(_escaped, text)
 
 

@@ -103,7 +103,7 @@ def _held(text: str, span: Span, count: int) -> _Held:
 
 
 def _follows(text: str, before: Span, span: Span, held: _Held, kind: _Held) -> bool:
-    """Whether what says nothing alone joins the sentence that follows it."""
+    """Return whether what says nothing alone joins the sentence that follows it."""
     is_apart = text.count("\n", before.end, span.start) > 1
     if held == "heading":
         return True
@@ -139,7 +139,7 @@ def pack(
 ) -> list[range]:
     """Put consecutive items into windows whose costs add up to at most `limit`, or hold one item beyond it.
 
-    Without `texts` windows are filled to the brim. With them a window that is not the last ends behind
+    Without `texts` windows are filled to the brim. With them a window that is not the last ends after
     the item, of those that leave it at least `FULL_ENOUGH`, whose text has the smallest hash: after an
     edit the borders soon are the old ones again (ours, after content-defined chunking of files). Items
     that are the last of their paragraph go before others.
@@ -225,7 +225,7 @@ def _packed(meter: _Meter, spans: list[Span], counts: list[int], limit: int) -> 
 
 
 def _shortened(meter: _Meter, spans: list[Span], first: int, last: int, limit: int) -> int:
-    """The last of the spans first..last such that the slice they make is within the limit."""
+    """Return the last of the spans first..last such that the slice they make is within the limit."""
     while last > first:
         run = Span(spans[first].start, spans[last].end)
         [tokens] = meter.tokens([run])

@@ -22,8 +22,8 @@ LONG_NUMBER = 3
 def originals(points: Iterable[str], texts: Sequence[str]) -> list[str]:
     """Keep the points that are no copies of `texts`, in order, nor of a point before them.
 
-    A copy is what occurs in the texts word by word, across their borders too, whatever its case and
-    punctuation; or what shares `NEAR_COPY` of its words, in any order, with one of them.
+    A copy occurs in the texts word by word, across their borders too, whatever its case and
+    punctuation; or it shares `NEAR_COPY` of its words, in any order, with one of them.
     """
     kept: list[str] = []
     known = [Counter(words(text)) for text in texts]
@@ -39,10 +39,10 @@ def originals(points: Iterable[str], texts: Sequence[str]) -> list[str]:
 
 
 def grounded(points: Iterable[str], texts: Sequence[str], heading: str = "") -> list[str]:
-    """Keep the points whose long numbers stand beside another content word of theirs, in order.
+    """Keep the points whose long numbers occur near another content word of theirs, in order.
 
-    Beside: in one of `texts` that has the number, or the one before or after it. What the `heading` has
-    holds for all of them.
+    Near: in one of `texts` that has the number, or the one before or after it. Words of the `heading`
+    count for all of them.
     """
     given = set(words(heading))
     said = [set(content_words(text)) for text in texts]

@@ -1,8 +1,8 @@
-"""The outline of a text: which heading a passage stands under, and which paragraph it is in.
+"""The outline of a text: the heading and the paragraph of each passage.
 
 A sentence taken out of its section has lost what it is about; its heading gives that back, to the
-embedding and to the words that are searched. Markdown headings, underlined ones, lines that stand
-alone, and a title line above its paragraph (labelled, as in "Passage 3:", or not) are recognised.
+embedding and to the words that are searched. Markdown headings, underlined ones, single
+lines, and a title line above its paragraph (labelled, as in "Passage 3:", or not) are recognised.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ MAX_WORDS = 12  # a longer line is prose
 MAX_CHARACTERS = 100
 
 LONGEST_HEADING = 200
-"""Characters of a Markdown heading that are kept: it stands before every passage of its section."""
+"""Characters of a Markdown heading that are kept: it precedes every passage of its section."""
 
 MARKED = 2
-"""A text with so many headings that are marked, by Markdown or underlined, has no others: its other short
+"""A text with this many headings that are marked, by Markdown or underlined, has no others: its other short
 lines are names, captions and the like."""
 
 WRAPPED_WORDS = 5
-"""A line with fewer words is no part of a sentence because a small letter follows: "Main results" may stand
-above a list."""
+"""A line with fewer words is no part of a sentence because a small letter follows: "Main results" may precede
+a list."""
 
 ABOVE = " > "  # between a heading and the one below it
 
@@ -108,9 +108,9 @@ class Outline:
         self._paths = _paths(self._headings, self._title)
 
     def heading_of(self, span: Span) -> str:
-        """Return the heading that a span begins under, or begins with, behind those above it.
+        """Return the heading that a span begins under, or begins with, after those above it.
 
-        "Museum > Prices" for example, since other documents have prices, too; "" where there is none. The
+        "Museum > Prices" for example, since other documents have prices, too; "" if there is none. The
         header of a Markdown table is the last heading of its rows: a number alone says nothing.
         """
         i = bisect_right(self._starts, span.start)
@@ -142,7 +142,7 @@ class Outline:
     def paragraphs_of(self, spans: Sequence[Span]) -> list[int]:
         """Return the number of the paragraph that each span begins in, counted from 1.
 
-        Paragraphs are what blank lines part; a heading belongs to the paragraph that follows.
+        Blank lines separate paragraphs; a heading belongs to the paragraph that follows.
         """
         starts = list(self._paragraph_starts())
         return [max(1, bisect_right(starts, span.start)) for span in spans]
@@ -184,18 +184,18 @@ def headings(text: str, spans: Sequence[Span], title: str = "") -> list[str]:
 
 
 def in_context(heading: str, passage: str) -> str:
-    """Put a passage behind its heading and those above it, less its own where it has that itself."""
+    """Prefix a passage with its headings, less the last if it contains that itself."""
     before = lead(heading, passage)
     return f"{before}: {passage}" if before else passage
 
 
 def lead(heading: str, passage: str) -> str:
-    """Return a heading behind those above it, less the last where the passage that follows has it itself."""
+    """Return a heading after those above it, less the last if the passage contains it itself."""
     above, own = parted(heading)
     titles = above.split(ABOVE) if above else []
     if own not in passage:
         titles.append(own)
-    # why colons: behind " > " the default reader answers worse (benchmarks/own_documents.py)
+    # why colons: after " > " the default reader answers worse (benchmarks/own_documents.py)
     return ": ".join(titles)
 
 
@@ -206,7 +206,7 @@ def parted(heading: str) -> tuple[str, str]:
 
 
 def read_texts(node: Node) -> tuple[str, str, str]:
-    """What may be read of a node: its text alone, behind the last of its headings, and behind all.
+    """Return the readings of a node: its text alone, after the last of its headings, and after all.
 
     A row of a Markdown table names its columns, in the place of the heading that has their names.
     """
@@ -220,7 +220,7 @@ def read_texts(node: Node) -> tuple[str, str, str]:
 
 
 def searched_text(node: Node) -> str:
-    """Say what is indexed of a node: a slice of a document behind its headings."""
+    """Return the indexed text of a node: a slice of a document after its headings."""
     return node.text if node.origin == "generated" else in_context(node.heading, node.text)
 
 
@@ -257,9 +257,9 @@ def _headings(text: str) -> list[_Heading]:
 
 
 def _paths(found: Sequence[_Heading], title: str) -> list[str]:
-    """Return every heading behind those above it, the first of which is the title of the document."""
+    """Return every heading after those above it, the first of which is the title of the document."""
     whole = title.casefold()
-    # why: where it is a marked heading, it stands above those that are below it alone
+    # why: if it is a marked heading, it is above those below it alone
     if any(heading.title.casefold() == whole for heading in found if heading.rank < PLAIN):
         title = whole = ""
     above, paths = list[_Heading](), list[str]()
@@ -276,14 +276,14 @@ def _paths(found: Sequence[_Heading], title: str) -> list[str]:
 
 
 def _within(titles: list[str]) -> str:
-    """The last of the headings, with as many above it as `LONGEST_HEADING` allows, the first before others."""
+    """Return the last heading with as many above it as `LONGEST_HEADING` allows, the first before others."""
     while len(joined := ABOVE.join(titles)) > LONGEST_HEADING and len(titles) > 1:
         del titles[1 if len(titles) > 2 else 0]
     return joined
 
 
 def _wrapped(lines: Sequence[_Line]) -> set[int]:
-    """Where lines start that are part of a longer sentence: blank lines may stand between all lines.
+    """Return the starts of lines that are part of a longer sentence, even after blank lines.
 
     "Research did not uncover any evidence that", then "the copyright was renewed.", for example.
     """
@@ -307,7 +307,7 @@ def _is_small(word: str) -> bool:
 
 
 def _bounded(title: str) -> str:
-    """The words of a heading that are within `LONGEST_HEADING`."""
+    """Return the words of a heading that are within `LONGEST_HEADING`."""
     if len(title) <= LONGEST_HEADING:
         return title
     head = title[: LONGEST_HEADING + 1]

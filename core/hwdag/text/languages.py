@@ -7,7 +7,7 @@ from collections import Counter
 from unicodedata import name
 
 SAMPLE = 1 << 14
-"""Characters at the beginning of a text that its language is told from."""
+"""Characters at the beginning of a text from which its language is detected."""
 
 CERTAIN = 0.06
 """Share of a language's function words from which a text is taken for that language."""
@@ -87,11 +87,11 @@ NAMES = {
     "uk": "Ukrainian",
     "zh": "Chinese",
 }
-"""English names of the languages that are told."""
+"""English names of the languages that are detected."""
 
 
 def is_function_word(word: str) -> bool:
-    """Whether a lower-cased word is one that is everywhere in some language."""
+    """Return whether a lower-cased word is one that is everywhere in some language."""
     return word in _LANGUAGES_OF
 
 
@@ -113,7 +113,7 @@ def told_language(text: str) -> str | None:
 
 
 def may_be_english(text: str) -> bool:
-    """Whether a text is in English, or in Latin letters and no language is sure."""
+    """Return whether a text is in English, or in Latin letters and no language is sure."""
     return _script_of(text) == "LATIN" and told_language(text) in ("en", None)
 
 

@@ -1,4 +1,4 @@
-"""What a sentence is read with: the unit of its text that it needs to be understood (ours).
+"""The unit of text that a sentence needs to be understood, with which it is read (not in the papers).
 
 A sentence is the right thing to find and often the wrong thing to read. Its unit is its paragraph; the
 question that a paragraph or a turn of a conversation answers, or the answer after a question; the list
@@ -111,7 +111,7 @@ class Neighbours:
         yield list(own)
 
     def _before(self, at: int) -> list[int]:
-        """What a paragraph answers, or refers to."""
+        """Return the question that a paragraph answers, or the text that it refers to."""
         if not at or self._kinds[at - 1] in ("heading", "row", "rule"):
             return []
         is_short = len(self._blocks[at]) <= SHORT_BLOCK
@@ -122,7 +122,7 @@ class Neighbours:
         return []
 
     def _after(self, at: int) -> list[int]:
-        """What answers a question, or comes under a heading or a lead."""
+        """Return the answer to a question, or the text under a heading or a lead."""
         if at + 1 == len(self._blocks) or self._kinds[at + 1] == "heading":
             return []
         following = self._kinds[at + 1]
@@ -137,7 +137,7 @@ class Neighbours:
         return []
 
     def _list_of(self, at: int) -> list[int]:
-        """The whole list that an item is in, with its lead."""
+        """Return the whole list that an item is in, with its lead."""
         first = last = at
         while first and self._is_item(first - 1):
             first -= 1
@@ -147,7 +147,7 @@ class Neighbours:
         return [*lead, *range(first, last + 1)]
 
     def _above(self, at: int) -> list[int]:
-        """The items that an item is below, and the lead of its list."""
+        """Return the items that an item is below, and the lead of its list."""
         found, indent = list[int](), self._indent(at)
         while at and self._is_item(at - 1):
             at -= 1
@@ -183,7 +183,7 @@ class Neighbours:
         return start - (self._text.rfind("\n", 0, start) + 1)
 
     def _turns(self, block: Span, kind: Line) -> Iterator[tuple[Span, Line]]:
-        """A block without blanks around it; a conversation without blank lines turn by turn."""
+        """Yield a block without blanks around it; a conversation without blank lines turn by turn."""
         cuts = [block.start]
         if kind == "prose":
             turns = list(_TURN.finditer(self._text, block.start, block.end))

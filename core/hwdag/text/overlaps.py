@@ -8,7 +8,7 @@ from itertools import pairwise
 SHORTEST = 20
 """Characters that two chunks must share. Fewer may be chance, such as a name that ends one and begins the next."""
 
-LONGEST = 20_000  # characters: what repeats itself takes the square of them
+LONGEST = 20_000  # characters: a repetitive text takes the square of them
 
 SHOWN = 60
 """Characters of an overlap that a warning quotes."""
@@ -32,7 +32,7 @@ def overlap(one: str, other: str) -> str:
 
 
 def overlap_warning(sources: Iterable[Sequence[str]]) -> str:
-    """Return one line about chunks that overlap, with what it costs and the way out; "" if none do.
+    """Return one line about chunks that overlap, with the cost and the way out; "" if none do.
 
     Args:
         sources: the chunks of each source, in order.

@@ -57,7 +57,7 @@ def parse_statement(reply: str) -> list[str]:
 
 
 def _spoken(reply: str) -> str:
-    """The reply without its thinking."""
+    """Return the reply without its thinking."""
     # why: JSON can spell half of a pair, and a server may cut a reply between the halves
     sound, _ = without_surrogates(reply)
     # why split: some chat templates open the block themselves, so the reply only closes it

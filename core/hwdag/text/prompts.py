@@ -47,7 +47,7 @@ copy a sentence. Use full names instead of pronouns like he/she/they.{{language}
 * summary point
 
 Do not provide any explanation and start with the summary point."""
-"""Ours (`benchmarks/points.py`). Asked for several points about a longer text, a small writer tells it
+"""Ours (`benchmarks/points.py`). Asked for several points about a longer text, a small writer retells it
 sentence by sentence; asked to sum up the text, it writes "The text describes". Asked who did what, it
 sometimes copies a deed; then it is asked once more, for what `SUMS_UP`."""
 
@@ -102,7 +102,7 @@ Which option answers this question? Reply with its letter alone."""
 
 
 def choosing(question: str, options: Sequence[str]) -> str:
-    """Ask which of the options, each behind a letter, answers a question."""
+    """Ask which of the options, each after a letter, answers a question."""
     lines = zip(ascii_uppercase, map(one_line, options), strict=False)
     return CHOOSE.format(question=question, options="\n".join(map(". ".join, lines)))
 
@@ -148,7 +148,7 @@ class SearchPrompts:
     """How a reader is asked whether it has enough, and for the answer. The defaults are the papers'.
 
     Attributes:
-        opening: what question and nodes are put into: {question}, and {information} at the end.
+        opening: the template of question and nodes: {question}, and {information} at the end.
         probe: follows the nodes to ask whether they are enough, and is forgotten after each try;
             empty where the opening asks it.
         answer: asks for the answer. In it and in the probe, {question} is the question again; in it,

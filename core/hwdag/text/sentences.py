@@ -17,9 +17,9 @@ from hwdag.types import Span
 
 Line = Literal["blank", "prose", "continued", "heading", "item", "row", "row rule", "rule", "entry"]
 
-SLAB = 4096  # characters given to `sentencex` at a time: what it takes grows with their square
+SLAB = 4096  # characters given to `sentencex` at a time: its time grows with their square
 LONGEST_ROW = 1000
-"""Characters of a table row that is not cut: behind its first sentence it no longer says what it is of."""
+"""Characters of a table row that is not cut: after its first sentence it would lack its subject."""
 
 LONGEST_ENTRY = 300
 """Characters of a message or an entry that is not cut: its later sentences do not name its time and speaker."""
@@ -37,12 +37,12 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
 _NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _FIRST = re.compile(r"[ \t]*1[.)][ \t]")
-# What sentencex does not know: titles before a name, what stands before a number, German ordinals.
+# Unknown to sentencex: titles before a name, abbreviations before a number, German ordinals.
 _TITLE = re.compile(
     r"\b(?:dr|prof|ms|mrs|mr|ing|inż|dott|dhr|mevr|mw|drs|mlle|mme|m|mgr|sig|sr|sra|dra|fr|hr)\.\s*$",
     re.I,
 )
-_PLACE = re.compile(  # why not behind an apostrophe: "in the 1930's. 12 men ..."
+_PLACE = re.compile(  # why not after an apostrophe: "in the 1930's. 12 men ..."
     r"(?<![\w'’])(?:pp?|pags?|págs?|s|str|blz|bl|figs?|abb|tab|nr|núms?|n|č|art|kap|cap|kb|ca|cca)\.\s*$",
     re.I,
 )
@@ -50,7 +50,7 @@ _ORDINAL = re.compile(
     r"\b(?:am|vom|zum|zur|im|beim|ab|bis|seit|der|die|das|dem|den|des)\s+\d{1,2}\.\s*$", re.I
 )
 _NOTE_MARK = re.compile(r"(?<=\S)(?:\[\^?\d{1,3}\]|\^\d{1,3}|[¹²³⁰⁴-⁹]{1,3})+(?=\s|$)")
-"""The number of a footnote behind a full stop; it belongs to the sentence before it."""
+"""The number of a footnote after a full stop; it belongs to the sentence before it."""
 _WORD = re.compile(r"[^\W\d_]+(?=[.,;:!?]?(?:\s|$))")  # no name such as "mikolov2013" or "t-SNE"
 LONGEST_CLUE = 32  # characters before a cut that are looked at
 
@@ -169,13 +169,13 @@ def _kind(line: str, previous: Line) -> Line:
 
 
 def _cuts(block: str, kind: Line, language: str) -> Iterator[int]:
-    """Where sentences begin, except the first.
+    """Return where sentences begin, except the first.
 
     What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
     """
     if len(block) <= {"row": LONGEST_ROW, "entry": LONGEST_ENTRY}.get(kind, 0):
         return
-    # why: Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets
+    # why: Rust strings hold no lone surrogates; a substitute of the same length keeps the offsets
     safe, _ = without_surrogates(block)
     lettered = is_cased = False
     starts = [_behind_mark(safe, start) for start in _starts(safe, language)]
@@ -188,13 +188,13 @@ def _cuts(block: str, kind: Line, language: str) -> Iterator[int]:
 
 
 def _behind_mark(block: str, start: int) -> int:
-    """Move the start of a sentence behind the number of a footnote."""
+    """Move the start of a sentence past the number of a footnote."""
     mark = _NOTE_MARK.match(block, start) if start else None
     return mark.end() if mark else start
 
 
 def _goes_on(block: str, start: int, is_cased: bool) -> bool:
-    """Whether the full stop before `start` ends no sentence; `is_cased` where sentences begin with capitals."""
+    """Return whether the full stop before `start` ends no sentence; `is_cased`: sentences begin with capitals."""
     before = block[max(0, start - LONGEST_CLUE) : start]
     if not before.rstrip().endswith("."):
         return False
@@ -208,11 +208,11 @@ def _goes_on(block: str, start: int, is_cased: bool) -> bool:
 
 
 def _starts(block: str, language: str) -> Iterator[int]:
-    """Where `sentencex` lets sentences begin; long ones are looked at again without quotes."""
+    """Return where `sentencex` lets sentences begin; long ones are looked at again without quotes."""
     for start, end in pairwise([*_slab_starts(block, language), len(block)]):
         yield start
         if end - start > LONG_SENTENCE:
-            # why: it never cuts within quotes, and a speech or a stray mark may go on for pages
+            # why: it never cuts within quotes, and a speech or a stray mark may last for pages
             segment = block[start:end]
             for inner in _slab_starts(segment.translate(_WITHOUT_QUOTES), language):
                 if inner:
@@ -220,9 +220,9 @@ def _starts(block: str, language: str) -> Iterator[int]:
 
 
 def _slab_starts(text: str, language: str) -> Iterator[int]:
-    """Where segments begin; each slab begins with the last segment of the one before it.
+    """Return where segments begin; each slab begins with the last segment of the one before it.
 
-    A segment of more than half a slab goes on to the first end of a sentence in the next slab.
+    A segment of more than half a slab continues to the first end of a sentence in the next slab.
     """
     at, is_new = 0, True
     while at < len(text):
@@ -245,7 +245,7 @@ def _segment_starts(slab: str, language: str) -> Iterator[int]:
 
 
 def _before_opening(text: str, start: int) -> int:
-    """`start`, moved before the opening quotes and brackets that stand directly before it."""
+    """Return `start`, moved before the opening quotes and brackets directly before it."""
     opening = start
     while opening > 1 and text[opening - 1] in QUOTES:
         opening -= 1

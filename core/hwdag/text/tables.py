@@ -4,7 +4,7 @@
     | ----- | ---- | ---- |      | Hamar, 2021: 530, 2022: 541
     | Hamar | 530  | 541  |
 
-A row found by a search says what its numbers are without the header, which may stand pages above.
+A row found by a search names its numbers without the header, which may be pages above.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Row = Sequence[str]
 ROW = "| "  # how a line begins that is a row; sentences end with it
 
 NAMES = " | "  # between the names of columns
-LONGEST_NAME = 80  # characters of a column's name; what is longer is a text
+LONGEST_NAME = 80  # characters of a column's name; a longer cell is a text
 LONGEST_REPEATED = 160  # characters of a name that every row has
 MOST_REPEATED = 20
 """How many times as long a large table may become by the names of its columns in every row."""
@@ -37,13 +37,13 @@ NAMED_ONCE = "{} long name{s} of columns written once, not in every row"
 _SUMS = ("total", "sum", "subtotal", "gesamt", "insgesamt", "zwischensumme", "somme", "totaal")
 MOST_SIDE_BY_SIDE = 256  # columns of a sheet that may hold several tables
 MOST_ABOVE = 50  # rows above the table of a file
-SNIFFED = 1 << 16  # characters that the separator of a file is told from
+SNIFFED = 1 << 16  # characters from which the separator of a file is detected
 
 _NUMBER = re.compile(r"[-+−(]?[$€£]?\s?\d[\d.,:'\s]*(?:[%€$£]|[A-Z]{3})?\)?[⁰¹²³⁴-⁹]*")
 _YEAR = re.compile(r"[12]\d{3}|(?:19|20)\d\d [A-Z]{3,4}")  # or "2022 TEUR"
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 END = "\x1f"
-"""The one cell of a row behind the last one: a quotation mark that is open there is never closed."""
+"""The one cell of a row after the last one: a quotation mark that is open there is never closed."""
 
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 
@@ -100,7 +100,7 @@ def _repeated(names: Row, body: Sequence[Row]) -> list[str]:
 def told_names(rows: Sequence[Row]) -> tuple[list[str], int]:
     """Return the names of the columns, and how many rows have them: two, one or, without names, none.
 
-    A header names all columns, or it stands above columns of numbers.
+    A header names all columns, or it is above columns of numbers.
     """
     if len(rows) > 2 and _is_below_groups(rows):
         groups = list[str]()
@@ -114,7 +114,7 @@ def told_names(rows: Sequence[Row]) -> tuple[list[str], int]:
 
 
 def _is_below_groups(rows: Sequence[Row]) -> bool:
-    """Whether the second row names columns, and the first one groups of them."""
+    """Return whether the second row names columns, and the first one groups of them."""
     groups, names = rows[0], rows[1]
     below = [i for i, name in enumerate(names) if name and i]
     return (
@@ -129,7 +129,7 @@ def _is_below_groups(rows: Sequence[Row]) -> bool:
 
 
 def _is_above_numbers(rows: Sequence[Row]) -> bool:
-    """Whether most cells below a name are numbers; columns may lack names, or share one."""
+    """Return whether most cells below a name are numbers; columns may lack names, or share one."""
     names = [name for name in rows[0] if name]
     if len(names) < 2 or len(set(names)) < 2 or not has_numbers(rows[1:]):
         return False
@@ -154,7 +154,7 @@ def _with_groups(body: Sequence[Row]) -> list[Row]:
         return list(body)
     rows, group = list[Row](), ""
     for row in body:
-        is_sum = row[1].casefold().startswith(_SUMS)  # why: it is none of the last group
+        is_sum = row[1].casefold().startswith(_SUMS)  # why: it does not belong to the last group
         group = "" if is_sum else row[0] or group
         rows.append([row[0] or group, *row[1:]])
     return rows
@@ -167,7 +167,7 @@ def _without_empty_columns(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _side_by_side(rows: Sequence[Row]) -> list[list[str]] | None:
-    """Return the names for each row if tables stand next to each other and begin in different rows."""
+    """Return the names for each row if tables are side by side and begin in different rows."""
     filled = {i for row in rows for i, cell in enumerate(row) if cell}
     width = max(filled, default=0) + 1
     gaps = [i for i in range(width) if i not in filled]
@@ -189,7 +189,7 @@ def _side_by_side(rows: Sequence[Row]) -> list[list[str]] | None:
 
 
 def names_columns(rows: Sequence[Row]) -> bool:
-    """Tell whether the first row is a header: different short names in all columns, and no numbers.
+    """Return whether the first row is a header: different short names in all columns, and no numbers.
 
     The first cell may be empty, and years are names.
     """
@@ -203,13 +203,13 @@ def names_columns(rows: Sequence[Row]) -> bool:
 
 
 def has_numbers(rows: Sequence[Row]) -> bool:
-    """Tell whether most cells of a column, not the first one, are numbers."""
+    """Return whether most cells of a column, not the first one, are numbers."""
     columns = list(zip_longest(*rows, fillvalue=""))[1:]
     return any(2 * sum(map(is_number, column)) > len(column) for column in columns)
 
 
 def is_number(cell: str) -> bool:
-    """Tell whether a cell is a number, with its sign, unit of money or percent."""
+    """Return whether a cell is a number, with its sign, unit of money or percent."""
     return _NUMBER.fullmatch(cell) is not None
 
 
@@ -253,7 +253,7 @@ def with_names(row: str, names: str) -> str:
 
 
 def _tables_in(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The line of the header of each table, and of what follows its last row."""
+    """Yield the line of the header of each table, and the line after its last row."""
     at, code = 0, fenced(lines)
     while at < len(lines):
         if at in code or not _is_header(lines, at):
@@ -283,7 +283,7 @@ def fenced(lines: Sequence[str]) -> set[int]:
 
 
 def is_rule(line: str) -> bool:
-    """Tell whether a line is the rule below the header of a Markdown table."""
+    """Return whether a line is the rule below the header of a Markdown table."""
     return "|" in line and _RULE.fullmatch(line.strip()) is not None
 
 
@@ -291,7 +291,7 @@ def separated_lines(text: str, noted: Counter[str] | None = None) -> list[str]:
     """Return the rows of a text with a separator, such as CSV, as `table_lines`; its lines if it has none.
 
     What stands alone in its line above the table is its title. Rows above it that have fewer cells and
-    an empty line below them are none of its rows.
+    an empty line below them do not belong to it.
     """
     try:
         rows = _rows(text)
@@ -310,7 +310,7 @@ def separated_lines(text: str, noted: Counter[str] | None = None) -> list[str]:
 
 
 def _rows(text: str) -> list[list[str]]:
-    """The rows of a text with a separator; a quotation mark that is never closed is a sign like others."""
+    """Return the rows of a text with a separator; a quotation mark that is never closed is a sign like others."""
     separator = _separator(text)
     with suppress(csv.Error):  # a cell beyond 128 KB, as an open quotation mark makes it
         rows = list(csv.reader(StringIO(text.rstrip("\n") + f"\n{END}", ""), delimiter=separator))
@@ -331,7 +331,7 @@ def _one_line(cell: str) -> str:
 
 
 def _is_header(lines: Sequence[str], at: int) -> bool:
-    """Whether a line is above a rule of as many columns, as GitHub's Markdown has it."""
+    """Return whether a line is above a rule of as many columns, as GitHub's Markdown has it."""
     if "|" not in lines[at] or at + 1 == len(lines):
         return False
     rule = lines[at + 1]
@@ -346,7 +346,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _separator(text: str) -> str:
-    """The sign that parts most of the first lines into equally many cells; a comma if none does."""
+    """Return the sign that parts most of the first lines into equally many cells; a comma if none does."""
     head = list(islice(StringIO(text[:SNIFFED], ""), 50))
     agreeing = dict[str, int]()
     # why in this order: where as many agree, commas may be those of numbers

@@ -35,6 +35,6 @@ def without_thinking(pieces: Iterable[str]) -> Iterator[str]:
 def without_thought(reply: str) -> str:
     """Leave out what a reasoning model thought aloud before a whole reply.
 
-    Some chat templates open the block themselves. Then its end stands at the end of a line before the reply.
+    Some chat templates open the block themselves. Then it ends at the end of a line before the reply.
     """
     return _THOUGHT.sub("", "".join(without_thinking([reply])), count=1)
