@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from html.parser import HTMLParser
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwdag.text.headings import LONGEST_HEADING
@@ -16,6 +17,7 @@ from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.encodings import COUNTED, decoded
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
+from hwdag_files.mathml import mathml
 from hwdag_files.numbering import shown
 from hwdag_files.page_styles import apply_styles
 
@@ -23,9 +25,8 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup
     from bs4.element import PageElement, Tag
 
-NOISE = frozenset(
-    {"head", "script", "style", "noscript", "template", "nav", "svg", "iframe", "title"}
-)
+_NOISE = "head script style noscript template nav svg iframe title datalist video audio canvas"
+NOISE = frozenset(_NOISE.split())
 """HTML elements whose text is not part of the document."""
 
 _BLOCK = re.compile(
@@ -58,6 +59,7 @@ _ASCII = bytes(range(32, 127))
 
 _NOTES = {
     "hidden": "{} hidden passage{s} left out",
+    "faint": "{} passage{s} read in white letters, which a person may not see",
     "picture": "{} inline picture{s} left out",
     "style": "the page has more styles than are applied, so hidden text may be read",
     NAMED_ONCE: NAMED_ONCE,
@@ -83,7 +85,12 @@ _STRUCK = frozenset({"del", "s", "strike"})
 _LOOKS = _LISTS | _STRUCK | {"pre", "sup", "sub"}
 _NAMED = "hwdag-named"  # whether an option of a list is chosen
 _NOT_SHOWN = frozenset({"hidden", "password", "submit", "reset", "button", "image", "file"})
-_HIDES = re.compile("display:none|visibility:(?:hidden|collapse)|font-size:0[^.1-9]|opacity:0[;!]")
+_HIDES = re.compile(
+    r"display:none|visibility:(?:hidden|collapse)|font-size:(?:0[^.1-9]|[01](?:\.\d+)?p[xt])"
+    r"|opacity:0(?:\.0+)?[;!]|(?:left|top|text-indent):-\d{4,}(?:\.\d+)?px|clip:rect\(0|clip-path:inset\((?:50|100)%"
+)
+_FLAT = re.compile(r"(?:^|;)(?:max-)?(?:height|width):0(?:px)?[;!]")
+_WHITE = re.compile(r"(?:^|;)color:(?:white|#fff(?:fff)?|rgb\(255,255,255\))[;!]")
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
@@ -242,12 +249,10 @@ def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[s
             if _is_hidden(node):
                 noted["hidden"] += bool(node.get_text().strip())
                 continue
-            if node.name == "table" and (lines := _data_table(node, noted)):
-                yield "\n\n" + "\n".join(lines) + "\n\n"
+            if (whole := _whole(node, noted, marks=marks)) is not None:
+                yield whole
                 continue
-            if marks and node.name in _HEADINGS and (title := _title(node, noted)):
-                yield f"\n\n{_HEADINGS[node.name]}{title}\n\n"
-                continue
+            noted["faint"] += _is_white(node)
             if node.name == "img":
                 noted["picture"] += str(node.get("src", "")).lstrip()[:5].lower() == "data:"
             before, after = _around(node, look, numbers)
@@ -264,6 +269,17 @@ def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[s
             yield node
 
 
+def _whole(node: Tag, noted: Counter[str], *, marks: bool) -> str | None:
+    """Return the text of an element that is read as a whole: a table, a formula or a heading."""
+    if node.name == "table" and (lines := _data_table(node, noted)):
+        return "\n\n" + "\n".join(lines) + "\n\n"
+    if node.name == "math":
+        return mathml(node)
+    if marks and node.name in _HEADINGS and (title := _title(node, noted)):
+        return f"\n\n{_HEADINGS[node.name]}{title}\n\n"
+    return None
+
+
 def _around(tag: Tag, look: _Look, numbers: dict[int, int]) -> tuple[str, str]:
     """Return the signs before and after the text of an element."""
     name = tag.name
@@ -274,6 +290,8 @@ def _around(tag: Tag, look: _Look, numbers: dict[int, int]) -> tuple[str, str]:
         return f"\n{_ITEM}{indent}{number}", "\n"
     if name == "br":
         return "\n", ""
+    if name == "q":
+        return "“", "”"
     if name == "option":
         return "\n" + _choice(tag), ""
     if name == "input":
@@ -342,11 +360,23 @@ def _style(tag: Tag) -> str:
     return "".join(str(style).lower().split()) + ";" if style else ""
 
 
+def _is_white(tag: Tag) -> bool:
+    """Whether the letters of an element are white on no ground that the page names."""
+    if not _WHITE.search(_style(tag)) or not tag.get_text().strip():
+        return False
+    around = (tag, *islice(tag.parents, DEEPEST))
+    return not any("background" in _style(one) or one.get("bgcolor") for one in around)
+
+
 def _is_hidden(tag: Tag) -> bool:
     """Whether a browser shows nothing of an element, by what its tag says."""
+    if tag.name == "dialog" and not tag.has_attr("open"):
+        return True
     # why not "until-found": such a section is folded, and opens where a word of it is looked for
     is_shown = tag.get("hidden", "until-found") == "until-found"
-    if is_shown and not _HIDES.search(_style(tag)):
+    style = _style(tag)
+    is_flat = "overflow:hidden" in style and _FLAT.search(style) is not None
+    if is_shown and not is_flat and not _HIDES.search(style):
         return False
     # why: the end of a paragraph may be left out, and then bs4 takes what follows into it
     inner = (getattr(child, "name", None) or "" for child in tag.contents)

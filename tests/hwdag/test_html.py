@@ -110,3 +110,90 @@ def test_items_have_the_numbers_that_a_browser_shows(attributes, numbers):
 def test_inline_pictures_are_noted():
     found = html_content(b"<p>A seal.<img src=' data:image/png;base64,AAAA'><img src=a.png></p>")
     assert (found.text, found.notes) == ("A seal.", ("1 inline picture left out",))
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        ("<msup><mn>10</mn><mn>10</mn></msup>", "10¹⁰"),
+        ("<msub><mi>x</mi><mn>12</mn></msub>", "x₁₂"),
+        ("<msup><mi>x</mi><mi>n</mi></msup>", "x^n"),
+        ("<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>", "x₁²"),
+        ("<mfrac><mn>3</mn><mn>4</mn></mfrac>", "3/4"),
+        ("<mfrac><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow><mn>4</mn></mfrac>", "(a+1)/4"),
+        ("<msqrt><mn>2</mn></msqrt>", "√(2)"),
+        ("<mrow>\n <mi>E</mi>\n <mo>=</mo>\n <mi>m</mi></mrow>", "E=m"),
+        (
+            "<semantics><msup><mi>c</mi><mn>2</mn></msup>"
+            "<annotation encoding='application/x-tex'>c^2</annotation></semantics>",
+            "$c^2$",
+        ),
+        (
+            "<semantics><msup><mi>c</mi><mn>2</mn></msup>"
+            "<annotation encoding='StarMath 5.0'>c ^ 2</annotation></semantics>",
+            "c²",
+        ),
+    ],
+)
+def test_formulas_keep_their_powers(formula, shown):
+    page = f"<p>So <math>{formula}</math> holds.</p>"
+    assert html_content(page.encode()).text == f"So {shown} holds."
+
+
+def test_a_formula_of_any_depth_is_read():
+    page = f"<p>So <math>{'<mrow>' * 3000}x{'</mrow>' * 3000}</math> holds.</p>"
+    assert html_content(page.encode()).text == "So x holds."
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<dialog>No.</dialog>",
+        "<p style='position:absolute;left:-9999px'>No.</p>",
+        "<p style='text-indent: -5000px'>No.</p>",
+        "<p style='font-size: 1px'>No.</p>",
+        "<p style='font-size:0.5pt'>No.</p>",
+        "<p style='clip: rect(0, 0, 0, 0)'>No.</p>",
+        "<div style='overflow: hidden; height: 0'>No.</div>",
+        "<div style='max-height:0px;overflow:hidden'>No.</div>",
+        "<p style='opacity: 0.0'>No.</p>",
+    ],
+)
+def test_text_that_is_hidden_in_other_ways_is_left_out_and_noted(hidden):
+    found = html_content(f"<p>Yes.</p>{hidden}".encode())
+    assert (found.text, found.notes) == ("Yes.", ("1 hidden passage left out",))
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "<dialog open>Yes.</dialog>",
+        "<p style='left:-10px'>Yes.</p>",
+        "<p style='font-size: 10px'>Yes.</p>",
+        "<p style='font-size: 1.5em'>Yes.</p>",
+        "<div style='height: 0'>Yes.</div>",
+        "<div style='overflow: hidden; height: 10px'>Yes.</div>",
+        "<p style='opacity: 0.9'>Yes.</p>",
+        "<p style='background-color: white; color: black'>Yes.</p>",
+        "<div style='background: navy'><p style='color: #FFF'>Yes.</p></div>",
+    ],
+)
+def test_text_that_is_seen_is_read_without_a_note(shown):
+    found = html_content(shown.encode())
+    assert (found.text, found.notes) == ("Yes.", ())
+
+
+@pytest.mark.parametrize("colour", ["white", "#FFF", "#ffffff", "rgb(255, 255, 255)"])
+def test_white_letters_are_noted(colour):
+    found = html_content(
+        f"<p>The fee is 80. <span style='color: {colour}'>It was 10.</span>".encode()
+    )
+    assert found.text == "The fee is 80. It was 10."
+    assert found.notes == ("1 passage read in white letters, which a person may not see",)
+
+
+def test_what_only_other_browsers_show_is_left_out():
+    page = (
+        "<p>He said <q>no</q>.</p><video>Your browser is old.</video><datalist><option>x</datalist>"
+    )
+    assert html_content(page.encode()).text == "He said “no”."
