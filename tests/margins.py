@@ -25,7 +25,7 @@ def check_margin(documents, question, expected):
     for dtype in ("float32", "bfloat16"):
         with HWDAGIndex.from_documents(documents, reader=load_reader(dtype=dtype)) as index:
             stream = index.stream(question)
-            found = stream._found
+            found = stream.evidence
             others = rivals([document.text for document in documents], expected)
             scores = found.session.likelihoods([expected, *others], enough=found.says_yes)
             text = stream.answer.text

@@ -6,12 +6,12 @@ import torch
 from tiny import FAMILIES, cold_logprobs, model, tokenizer
 
 from hwdag import BuildConfig, HWDAGIndex
-from hwdag.answers.stream import AnswerStream
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.evidence import Evidence
-from hwdag.text.prompts import ANSWER, SearchPrompts, choosing
+from hwdag.text.prompts import ANSWER, SearchPrompts
+from hwdag_lab.eval.choosing import choose, choosing
 from hwdag_lab.scripted import ScriptedLM
 
 NODES = ["The fox jumps over the dog.", "Summary of the information: a question.", "狐狸 🦊"]
@@ -137,7 +137,7 @@ def test_options_are_listed_both_ways_round_and_averaged():
     index = HWDAGIndex.from_documents(["The fox."], reader=ScriptedLM(), embedder="hashing-64")
     found = Evidence(index.search("Who jumps?"), Biased(), True, [])
     options = ["the hen", "fox", "a cat"]
-    chances = AnswerStream(found).choose(options)
+    chances = choose(found, options)
     raw = session.likelihoods(options, enough=True) + np.array([2.5, 0, 2.5])
     np.testing.assert_allclose(chances, np.exp(raw) / np.exp(raw).sum())
     assert [ask.splitlines()[2:5] for ask in seen] == [
@@ -146,7 +146,7 @@ def test_options_are_listed_both_ways_round_and_averaged():
     ]
 
 
-def test_an_answer_stream_scores_options_until_it_decodes():
+def test_choosing_leaves_the_session_as_it_was():
     lm = HuggingFaceLM(model(), tokenizer())
     index = HWDAGIndex.from_documents(
         ["The fox jumps. The dog sleeps."],
@@ -156,18 +156,16 @@ def test_an_answer_stream_scores_options_until_it_decodes():
     )
     stream, undisturbed = index.stream("Who jumps?"), index.stream("Who jumps?")
     options = ["The fox", "The dog", "A {question}"]
-    found = stream.choose(options)
-    np.testing.assert_allclose(stream.choose(options[::-1])[::-1], found, atol=1e-6)
+    found = choose(stream.evidence, options)
+    np.testing.assert_allclose(choose(stream.evidence, options[::-1])[::-1], found, atol=1e-6)
     assert found.sum() == pytest.approx(1)
     assert stream.answer.text == undisturbed.answer.text
     assert stream.answer.likelihood == pytest.approx(undisturbed.answer.likelihood, abs=1e-6)
     assert stream.answer.usage.tokens > undisturbed.answer.usage.tokens
-    with pytest.raises(InputError):
-        stream.choose(options)
-    fresh = index.stream("Who jumps?")
+    fresh = index.stream("Who jumps?").evidence
     for wrong in (["one"], ["a", " "], ["x"] * 27, "two", [1, 2]):
         with pytest.raises(InputError, match="2 to 26 texts"):
-            fresh.choose(wrong)
+            choose(fresh, wrong)
 
 
 def test_an_answer_tells_how_likely_it_was():

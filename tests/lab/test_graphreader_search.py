@@ -17,6 +17,7 @@ from graphreader_world import (
 )
 
 from hwdag.config import SearchConfig
+from hwdag_lab.eval.choosing import choose
 from hwdag_lab.scripted import ScriptedLM
 
 PLENTY = SearchConfig(token_budget=500)
@@ -137,8 +138,8 @@ def test_options_are_chosen_from_the_nodes():
     built = retriever(Script(**READING, answer="Answer: x"), config=THREE, answers="notebooks")
     plain = retriever(Script(**READING), config=THREE)
     options = ["Arden", "Otto Brill"]
-    found = built.stream(QUESTION).choose(options)
-    assert found.tolist() == plain.stream(QUESTION).choose(options).tolist()
+    found = choose(built.stream(QUESTION).evidence, options)
+    assert found.tolist() == choose(plain.stream(QUESTION).evidence, options).tolist()
 
 
 def test_without_a_reasoned_answer_the_nodes_are_answered_from():

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
-from string import ascii_uppercase
-
-import numpy as np
 
 from hwdag.answers.abstention import before_reply, is_short, judged
 from hwdag.answers.decoded import DecodedAnswer
 from hwdag.answers.generated import WrittenAnswer
 from hwdag.answers.quoted import QuotedAnswer
-from hwdag.arrays import Floats
 from hwdag.config import ANSWERER_TOKENS
-from hwdag.errors import InputError
 from hwdag.lm.base import Writer
 from hwdag.search.answerability import is_answerable
 from hwdag.search.evidence import Evidence
 from hwdag.search.stopping import Interruption
-from hwdag.text.prompts import choosing
 from hwdag.types import Answer, Usage
 
 MAX_CITATIONS = 5
@@ -48,7 +42,7 @@ class AnswerStream:
         *,
         answerer: Writer | None = None,
     ) -> None:
-        self._found, self.retrieval = found, found.retrieval
+        self.evidence, self.retrieval = found, found.retrieval
         self._interruption = interruption or Interruption()
         self._source: DecodedAnswer | QuotedAnswer | WrittenAnswer
         if answerer is None and found.is_quoted:
@@ -62,7 +56,6 @@ class AnswerStream:
             )
         self._seconds = 0.0  # spent by an answerer
         self._pieces = self._decoded()
-        self._has_started = False
 
     @property
     def usage(self) -> Usage:
@@ -70,43 +63,10 @@ class AnswerStream:
         asked = self._source.tokens
         tokens = asked.prompt + asked.reply if asked else 0
         spent = Usage(tokens, seconds=self._seconds)
-        return self._found.spent + self._found.session.usage + spent
+        return self.evidence.spent + self.evidence.session.usage + spent
 
     def __iter__(self) -> Iterator[str]:
         return self._pieces
-
-    def choose(self, options: Sequence[str]) -> Floats:
-        """Probability that each option answers the question, (options,), for multiple choice.
-
-        The search does not see the options. They are listed for the reader, which replies with a letter;
-        nothing is decoded. They are listed in both orders, and the two log-probabilities of an option are
-        averaged, since small readers favour a letter (Zheng et al. 2024, arXiv 2309.03882).
-
-        Raises `InputError` for other options than 2 to 26 texts, once the first piece was decoded,
-        since an answer is in the cache then, and if an answerer answers, whose probabilities
-        nobody knows.
-        """
-        if isinstance(self._source, WrittenAnswer):
-            raise InputError("an answerer has no probabilities; leave the answerer out")
-        if self._has_started:
-            raise InputError(
-                "the answer is being decoded already, so no option can be chosen in its place; "
-                "call choose() before iterating or reading `answer`"
-            )
-        are_texts = all(isinstance(option, str) and option.strip() for option in options)
-        most = len(ascii_uppercase)
-        if isinstance(options, str) or not are_texts or not 2 <= len(options) <= most:
-            raise InputError(f"options must be a list of 2 to {most} texts, got {options!r:.200}")
-        logprobs = (self._letters(options) + self._letters(options[::-1])[::-1]) / 2
-        chances = np.exp(logprobs - logprobs.max())
-        found: Floats = chances / chances.sum()
-        return found
-
-    def _letters(self, options: Sequence[str]) -> Floats:
-        """Log-probability of the letter of each option in a list of them, (options,)."""
-        ask = choosing(self.retrieval.question, options)
-        letters = list(ascii_uppercase[: len(options)])
-        return self._found.session.likelihoods(letters, enough=self._found.says_yes, ask=ask)
 
     @property
     def answer(self) -> Answer:
@@ -135,7 +95,6 @@ class AnswerStream:
         return judged(answer)
 
     def _decoded(self) -> Iterator[str]:
-        self._has_started = True
         if self._source.name is not None:
             yield from self._warned()
             return

@@ -6,13 +6,10 @@ braces in documents and questions stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from string import ascii_uppercase
 from typing import Self
 
 from hwdag.errors import InputError
-from hwdag.text.characters import one_line
 from hwdag.text.languages import NAMES, may_be_english, told_language
 
 SUMMARY = """\
@@ -94,17 +91,6 @@ Question: {question}
 Reply in at most three short sentences, unless the question asks for another form.{language}"""
 
 QUESTION_LANGUAGE = " Write it in the language of the question."
-
-CHOOSE = """
-Question: {question}
-{options}
-Which option answers this question? Reply with its letter alone."""
-
-
-def choosing(question: str, options: Sequence[str]) -> str:
-    """Ask which of the options, each after a letter, answers a question."""
-    lines = zip(ascii_uppercase, map(one_line, options), strict=False)
-    return CHOOSE.format(question=question, options="\n".join(map(". ".join, lines)))
 
 
 def _require(template: str, field: str, which: str) -> None:

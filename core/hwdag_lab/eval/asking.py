@@ -1,7 +1,7 @@
 """Asking one system one question: retrieval, answer, scores and costs.
 
 A multiple-choice question is searched for without its options: as part of the query, wrong options
-would mislead the search. The reader is shown them and chooses a letter (`AnswerStream.choose`), and
+would mislead the search. The reader is shown them and chooses a letter (`hwdag_lab.eval.choosing`), and
 nothing is decoded.
 """
 
@@ -18,6 +18,7 @@ from hwdag.config import SearchConfig
 from hwdag.errors import HWDAGError, OutOfMemory
 from hwdag.retriever import Retriever
 from hwdag.types import Retrieval, Usage
+from hwdag_lab.eval.choosing import choose
 from hwdag_lab.eval.evidence import passage_recall, retrieval_scores
 from hwdag_lab.eval.peaks import peaks_mb, reset_peaks
 from hwdag_lab.eval.records import Result
@@ -135,7 +136,7 @@ def _text(stream: AnswerStream, question: Question) -> Answered:
 
 
 def _chosen(stream: AnswerStream, question: Question) -> Answered:
-    chances = stream.choose(question.options)
+    chances = choose(stream.evidence, question.options)
     best = int(chances.argmax())
     right = {ACCURACY: float(best == question.label)}
     return question.options[best], float(np.log(chances[best])), stream.usage, right

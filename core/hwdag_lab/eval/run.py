@@ -16,10 +16,10 @@ from pathlib import Path
 
 from hwdag.errors import HWDAGError, InputError, OutOfMemory
 from hwdag.lm.base import Reader
-from hwdag.text.prompts import choosing
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.eval.asking import ask, check_metrics, failed_result
 from hwdag_lab.eval.builds import Builder
+from hwdag_lab.eval.choosing import choosing
 from hwdag_lab.eval.data import sample
 from hwdag_lab.eval.models import RunModels, open_calls
 from hwdag_lab.eval.plan import Plan
