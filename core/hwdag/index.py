@@ -40,7 +40,7 @@ from hwdag.embedding.default import as_embedder
 from hwdag.errors import EmptyIndex, HWDAGError, IndexMismatch, InputError, UnknownDocument
 from hwdag.graph.dag import HWDAG
 from hwdag.lm.base import Reader, StopFlag, Timed, Writer
-from hwdag.lm.writers import as_writer, loaded_reader
+from hwdag.lm.writers import as_writer, loaded_reader, searching_reader
 from hwdag.page import framed
 from hwdag.retriever import SearchOptions
 from hwdag.scope import Scope
@@ -128,6 +128,8 @@ class HWDAGIndex:
         self._config: BuildConfig = checked_config(config, BuildConfig)
         self.prompts = prompts or Prompts()
         self._reader = Lazy(lambda: loaded_reader(reader))
+        # why apart: a search that asks no model needs the facts of the default reader alone
+        self._searching = Lazy(lambda: searching_reader(reader) or self.reader)
         self._embedder = Lazy(lambda: as_embedder(embedder))
         self._writer = as_writer(writer)
         self.answerer: Writer | None = as_writer(answerer, "answerer")
@@ -708,10 +710,11 @@ class HWDAGIndex:
         if (store := self._bound()) is None or (snapshots := self._snapshots) is None:
             raise EmptyIndex
         plan = self._plan(config, external_generator)
-        papers = SearchPrompts() if plan.rules.is_paper else self.reader.card.prompts
+        reader = self._searching.value
+        papers = SearchPrompts() if plan.rules.is_paper else reader.card.prompts
         with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
             options["on_step"] = telling(opened, options["on_step"])
-            asked = standalone(question, options.pop("history"), rewriter(answerer, self.reader))
+            asked = standalone(question, options.pop("history"), rewriter(answerer, reader))
             vector = options.pop("query_vector")
             if asked.is_rewritten:
                 vector = None  # it is that of the other question
@@ -719,12 +722,12 @@ class HWDAGIndex:
                 asked.question, self.embedder, vector=vector, history=asked.history
             )
             request = SearchRequest(
-                reader=self.reader,
+                reader=reader,
                 embedder=self.embedder,
                 plan=plan,
                 prompts=self.prompts.search or papers,
                 navigator=navigator_of(plan, self.embedder),
-                has_token_counts=store.header.tokenizer == self.reader.tokenizer,
+                has_token_counts=store.header.tokenizer == reader.tokenizer,
                 **options,
             )
             found = asked.told(snapshots.find(searched, request, scope or Scope()), question)
@@ -735,7 +738,7 @@ class HWDAGIndex:
         """Resolve the search options. Raises `IndexMismatch` if they need edges and there are none."""
         rules = self.config.rules
         wanted: SearchConfig = checked_config(config, SearchConfig)
-        threshold = self.reader.card.threshold
+        threshold = self._searching.value.card.threshold
         plan = wanted.plan(rules.method, threshold, external_generator=external_generator)
         if plan.rules.has_points and not rules.has_points:
             raise IndexMismatch(

@@ -9,6 +9,7 @@ processes share its pages.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -20,18 +21,20 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from typing import TYPE_CHECKING, Any
 
 from hwdag.errors import InputError, ModelNotFound, ReaderRequired, first_line
-from hwdag.lm.adapter import NAME_DIGITS, Adapter, is_fingerprint
 from hwdag.lm.base import Reader
-from hwdag.lm.devices import device_of
-from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.deferred import DeferredReader
 from hwdag.quiet import without_bars
+from hwdag.text.prompts import SearchPrompts
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+    from hwdag.lm.adapter import Adapter
+    from hwdag.lm.huggingface import HuggingFaceLM
 
 _LOGGER = logging.getLogger("hwdag")
 
@@ -80,11 +83,10 @@ def load_reader(
         ReaderRequired: the name is that of a model served by an API.
         InputError: the adapter is for another model, or `HWDAG_ADAPTER` is neither "on" nor "off".
     """
-    if name is None:
-        switch = os.environ.get(SWITCH, "on")
-        if switch not in ("on", "off"):
-            raise InputError(f'{SWITCH} must be "on" or "off", got {switch!r}')
-        name = DEFAULT_MODEL if switch == "on" else BASE_MODEL
+    from hwdag.lm.adapter import Adapter, is_fingerprint
+    from hwdag.lm.huggingface import HuggingFaceLM
+
+    name = _named(name)
     if name in (BASE_MODEL, DEFAULT_MODEL):
         if adapter is not None:
             own = Adapter.load(adapter)
@@ -112,10 +114,37 @@ def load_reader(
     )
 
 
+def _named(name: str | None) -> str:
+    """Return the name of a model, for None that of the default reader."""
+    if name is not None:
+        return name
+    switch = os.environ.get(SWITCH, "on")
+    if switch not in ("on", "off"):
+        raise InputError(f'{SWITCH} must be "on" or "off", got {switch!r}')
+    return DEFAULT_MODEL if switch == "on" else BASE_MODEL
+
+
+def deferred_reader(reader: object) -> DeferredReader | None:
+    """Return the default reader before it is loaded; None for another one, or without its wheel."""
+    if not isinstance(reader, str | None):
+        return None
+    name, gguf = _named(reader or None), embedded_gguf()
+    if name not in (BASE_MODEL, DEFAULT_MODEL) or gguf is None:
+        return None
+    prompts = None
+    if name == DEFAULT_MODEL:
+        turns = json.loads((ADAPTER / "adapter_config.json").read_text("utf-8"))["search_turns"]
+        prompts = SearchPrompts.one_turn() if turns == 1 else SearchPrompts()
+    return DeferredReader(name, converted(gguf), prompts, partial(load_reader, name))
+
+
 @lru_cache(maxsize=4)
 def _loaded(
     dtype: torch.dtype | str, device: torch.device | str | None, adapted: bool
 ) -> HuggingFaceLM:
+    from hwdag.lm.adapter import NAME_DIGITS, Adapter
+    from hwdag.lm.devices import device_of
+
     if not adapted:
         return _embedded(dtype, device, None, BASE_MODEL)
     adapter = Adapter.load(ADAPTER)
@@ -131,6 +160,9 @@ def _loaded(
 
 def merged_once(merge: Callable[[], PreTrainedModel], folder: Path) -> PreTrainedModel:
     """Map the merged weights in a folder into memory; without the folder, merge and write it."""
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
     if folder.is_dir():
         try:
             with without_bars():
@@ -158,6 +190,8 @@ def _embedded(
     *,
     lazy: bool = True,
 ) -> HuggingFaceLM:
+    from hwdag.lm.huggingface import HuggingFaceLM
+
     gguf = embedded_gguf()
     options: dict[str, Any] = {
         "dtype": dtype,
@@ -244,6 +278,9 @@ def cache_folder() -> Path:
 
 
 def _convert(gguf: Path, target: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**source)
     _LOGGER.warning("converting the default model, once: 260 MB in %s", target.parent)

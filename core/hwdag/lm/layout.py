@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from hwdag.arrays import Floats
 from hwdag.errors import InputError
-from hwdag.lm.attention import SpanRequest
 from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.lm.templates import cut_conversation
 from hwdag.lm.tokens import Codec, Range
 from hwdag.text.characters import one_line
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span
+
+if TYPE_CHECKING:
+    from hwdag.lm.attention import SpanRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,8 @@ class ReplayLayout:
 
     def request(self, pad: int) -> SpanRequest:
         """Return what to capture, shifted by `pad` tokens of left padding."""
+        from hwdag.lm.attention import SpanRequest
+
         rows, keys = (
             [(start + pad, end + pad) for start, end in spans]
             for spans in (self.points, self.units)

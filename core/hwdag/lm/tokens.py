@@ -9,11 +9,12 @@ import threading
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any
 
 from hwdag.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Range = tuple[int, int]
 """Positions of tokens, the end excluded."""

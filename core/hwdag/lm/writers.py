@@ -56,3 +56,10 @@ def loaded_reader(reader: Reader | str | None) -> Reader:
     from hwdag.lm.default import as_reader
 
     return as_reader(reader)
+
+
+def searching_reader(reader: Reader | str | None) -> Reader | None:
+    """Return the default reader, which is loaded for its first forward; None for another one."""
+    from hwdag.lm.default import deferred_reader
+
+    return deferred_reader(reader)
