@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
+from hwdag.text.items import Items
 from hwdag.text.tables import fenced, tables, with_names
 from hwdag.types import Node, Span
 
@@ -105,16 +106,21 @@ class Outline:
         self._headings = _headings(text)
         self._starts = [heading.start for heading in self._headings]
         self._tables = list(tables(text))
+        self._items = Items(text)
         self._paths = _paths(self._headings, self._title)
 
     def heading_of(self, span: Span) -> str:
         """Return the heading that a span begins under, or begins with, after those above it.
 
         "Museum > Prices" for example, since other documents have prices, too; "" if there is none. The
-        header of a Markdown table is the last heading of its rows: a number alone says nothing.
+        header of a Markdown table is the last heading of its rows: a number alone says nothing. So are the
+        items that an item of an inner list belongs to.
         """
         i = bisect_right(self._starts, span.start)
         path = self._paths[i - 1] if i else self._title
+        if items := self._items.above(span.start):
+            parents = (item.replace(ABOVE, ">") for item in items)
+            return _within([*filter(None, [*path.split(ABOVE), *parents])])
         at = bisect_right(self._tables, span.start, key=lambda table: table.start) - 1
         if at < 0 or span.start >= self._tables[at].end:
             return path
