@@ -95,6 +95,15 @@ def test_of_many_documents_evenly_spaced_ones_are_begun(told):
     assert [step.node.document_id for step in steps[:3]] == ["d0", "d20", "d39"]
 
 
+@pytest.mark.parametrize(("count", "budget"), [(2, 500), (40, 80)])
+def test_documents_that_are_left_out_are_counted(told, count, budget):
+    with index(documents(count)) as made:
+        found = made.search(WHOLE, config=SearchConfig(token_budget=budget))
+    left = count - len({step.node.document_id for step in found.context})
+    said = f"{left} of {count} documents are left out"
+    assert (said in found.notes[0]) == (left > 0) == (count == 40)
+
+
 def test_a_first_leaf_that_is_too_long_is_left_out(told):
     docs = [Document("log", "word " * 200), *documents(2)]
     with index(docs) as made:
@@ -150,7 +159,7 @@ def test_a_smaller_reader_quotes_how_the_documents_begin(told, count):
         answer = made.answer(WHOLE)
         pieces = "".join(made.stream(WHOLE))
     lines = answer.text.splitlines()
-    assert lines[0] == f"- {FIRST.format(0)}"
+    assert lines[0] == ("- d0: " if count > 1 else "- ") + FIRST.format(0)
     assert len(lines) == max(LEAST_QUOTED, min(count, MOST_QUOTED))
     assert pieces == answer.text
     sources = {document.id: document.text for document in docs}
@@ -159,6 +168,7 @@ def test_a_smaller_reader_quotes_how_the_documents_begin(told, count):
     assert len(answer.citations) == len(lines)
     assert sum(citation.weight for citation in answer.attended) == pytest.approx(1)
     assert "too small" in answer.notes[0]
+    assert (f"{min(count, MOST_QUOTED)} documents" in answer.notes[0]) == (count > 1)
 
 
 def test_an_answerer_is_given_the_beginnings(told):

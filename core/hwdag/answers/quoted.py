@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from hwdag.answers.abstention import bare
 from hwdag.answers.citations import citations, units_of
 from hwdag.search.evidence import Evidence
-from hwdag.types import Citation, TokenCount
+from hwdag.types import Citation, Node, TokenCount
 
 LEAST_QUOTED, MOST_QUOTED = 4, 12  # sentences
 
@@ -16,7 +17,6 @@ class QuotedAnswer:
     """The first sentences of the documents, word for word."""
 
     name: str | None = None
-    notes = ("the reader is too small to sum up: these sentences are how the documents begin",)
     tokens: TokenCount | None = None
     likelihood: float | None = None
 
@@ -26,14 +26,23 @@ class QuotedAnswer:
         # steps begin with a sentence of each document
         documents = len({node.document_id for node in nodes})
         self._first = nodes[: max(LEAST_QUOTED, documents)]
+        self._is_named = documents > 1
+        begin = f"these sentences are how {documents} documents begin"
+        if documents == 1:
+            begin = "these sentences are how the document begins"
+        self.notes = (f"the reader is too small to sum up: {begin}",)
 
     def __iter__(self) -> Iterator[str]:
         return iter([self.text] if self.text else [])
 
     @property
     def text(self) -> str:
-        """The sentences, in a line each."""
-        return "\n".join(f"- {bare(node)}" for node in self._first)
+        """The sentences, in a line each, after the names of their documents if there are several."""
+        return "\n".join(f"- {self._name(node)}{bare(node)}" for node in self._first)
+
+    def _name(self, node: Node) -> str:
+        document = self._retrieval.sources[node.document_id]
+        return f"{document.title or PurePath(document.id).name}: " if self._is_named else ""
 
     def cited(self) -> tuple[Citation, ...]:
         """Return the sentences, with equal shares."""

@@ -57,9 +57,13 @@ def read_overview(view: View, question: Question, request: SearchRequest) -> Evi
     state.frontier.close_points()
     steps = chosen(state, state.report, beginnings(view, state.budget))
     kept = [step for step in steps if step.kept]
+    note = "the question is about the whole, so half of the budget is for how the documents begin"
+    documents = view.in_turn()[1]
+    if left := documents - len({step.node.document_id for step in kept}):
+        note += f"; {left} of {documents} documents are left out"
     return state.evidence(
         read_together(state, steps, kept),
-        "the question is about the whole, so half of the budget is for how the documents begin",
+        note,
         answerability=None if kept else state.answerability(()),
         max_new_tokens=OVERVIEW_TOKENS,
         is_quoted=not request.reader.card.writes,

@@ -20,7 +20,12 @@ from hwdag.search.references import named_codes
 from hwdag.search.request import SearchRequest
 from hwdag.search.stopping import StoppingRule
 from hwdag.search.table_rows import TableRowPreference
+from hwdag.text.words import words
 from hwdag.types import Candidate, Node, Retrieval, Step
+
+COPIED_WORDS = 8
+"""Words of a sentence that is read once, however often it is repeated: a footer, a quoted mail. Shorter ones may
+mean something else under another heading."""
 
 MAX_RUNNERS_UP = 3  # candidates that are kept with each choice
 
@@ -82,6 +87,7 @@ class SearchState:
         if not plan.reads_during_search:
             self._rows = TableRowPreference(question.asked_words, self.frontier, self.budget)
         self._taken = 0  # nodes
+        self._sentences = set[tuple[str, ...]]()
 
     def _guide(self) -> Guide | None:
         navigator, question = self.request.navigator, self.question
@@ -92,9 +98,21 @@ class SearchState:
         return Guide(navigator, question.text, self.similarity, signals)
 
     def best(self) -> int | None:
-        """Return the node to read next; None if no open node fits."""
-        best = self.frontier.best(self.budget.costs, self.budget.room)
-        return best if best is None or self._rows is None else self._rows.first(best)
+        """Return the node to read next, no copy of a sentence that was taken; None if no open node fits."""
+        while (best := self.frontier.best(self.budget.costs, self.budget.room)) is not None:
+            best = best if self._rows is None else self._rows.first(best)
+            [node] = self.budget.fetch([best])
+            if self._sentence(node) not in self._sentences:
+                break
+            self.frontier.visit(best)
+        return best
+
+    def _sentence(self, node: Node) -> tuple[str, ...]:
+        """Return the words of a leaf of some length; () for any other node, and by the papers' methods."""
+        if node.level > 1 or self.request.plan.rules.is_paper:
+            return ()
+        found = words(node.text)
+        return tuple(found) if len(found) >= COPIED_WORDS else ()
 
     def take_best(self, index: int) -> Step:
         """Take a node that the scores chose, and keep the candidates that they passed over."""
@@ -121,6 +139,8 @@ class SearchState:
         """Visit a node; close the points if they have used their share of the budget."""
         node = self.budget.take(index)
         self.frontier.visit(index, node)
+        self._sentences.add(self._sentence(node))
+        self._sentences.discard(())
         if not self.budget.is_left_for_points:
             self.frontier.close_points()
         self._taken += 1
