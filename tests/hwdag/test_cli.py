@@ -64,7 +64,10 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
     path = tmp_path / "town.hwdag"
     assert main(["build", str(folder), "-o", str(path), "--quiet"]) == 0
     shown = capsys.readouterr().out
-    assert "documents: 3 built" in shown
+    first, *_, last = shown.splitlines()
+    assert first == f"{path} has 3 documents: 3 new or changed, 2 skipped."
+    assert last == f'Ask it: hwdag ask {path} "..."'
+    assert "method" not in shown
     assert "broken.pdf" in shown
     assert "empty.txt: empty or only white space" in shown
     assert "latin1.txt: not UTF-8: read as Windows-1252" in shown
@@ -76,6 +79,29 @@ def test_build_reports_what_it_read_and_what_it_skipped(folder, tmp_path, capsys
     assert "color: red" not in texts
     assert main(["build", str(folder), "-o", str(path), "--quiet"]) == 0
     assert "3 unchanged" in capsys.readouterr().out
+
+
+@pytest.mark.model
+def test_an_index_is_named_after_the_one_path_that_it_is_built_from(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my town").mkdir()
+    (tmp_path / "my town" / "harbour.md").write_text(HARBOUR)
+    monkeypatch.chdir(tmp_path)
+    assert main(["build", "my town", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "my town.hwdag has 1 document: 1 new or changed.",
+        "Ask it: hwdag ask 'my town.hwdag' \"...\"",
+    ]
+    assert main(["ask", "my town.hwdag", "Who built the harbour?"]) == 0
+    assert main(["build", "my town", "my town/harbour.md", "--quiet"]) == 2
+    assert "name the index file: -o notes.hwdag" in capsys.readouterr().err
+
+
+def test_the_short_help_of_ask_has_the_budget(capsys):
+    with pytest.raises(SystemExit):
+        main(["ask", "--help"])
+    shown = capsys.readouterr().out
+    assert "--budget" in shown
+    assert "--confidence" not in shown
 
 
 @pytest.mark.model

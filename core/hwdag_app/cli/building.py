@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ def build(options: argparse.Namespace) -> int:
     if options.head_list is not None and options.edge_heads is None:
         # why: record them, so that later insertions use the same heads
         config = replace(config, edge_heads=HeadFile.load(options.head_list).pairs)
-    file: Path = options.output
+    file: Path = options.output or named_after(options.paths)
     check_folder(file)
     documents, skipped = named_documents(options)
     documents, notes = Spellings.of(file).known(documents)
@@ -133,10 +134,32 @@ def _add_files(
     report.notes[:0] = [*more, *own]
 
 
+def named_after(paths: Sequence[Path]) -> Path:
+    """Return the index file for one path, in this folder. Raises `InputError` for several paths."""
+    if len(paths) != 1 or not (name := paths[0].resolve().stem):
+        raise InputError("name the index file: -o notes.hwdag")
+    return Path(f"{name}.hwdag")
+
+
 def _reported(index: HWDAGIndex, report: BuildReport, file: Path) -> int:
-    print(report)
-    print(f"{file}: {len(index)} documents")
-    return EXIT_STOPPED if report.stopped else 0
+    """Print the result in a sentence, then whatever was lost or limited, then the next command."""
+    count = len(index)
+    changes = {
+        "new or changed": len(report.built),
+        "unchanged": len(report.unchanged),
+        "deleted": len(report.deleted),
+        "skipped": len(report.skipped),
+    }
+    said = ", ".join(f"{number} {name}" for name, number in changes.items() if number)
+    print(f"{file} has {count} document{'s' * (count != 1)}: {said or 'nothing new'}.")
+    details = str(report).splitlines()[1:]
+    print(
+        "".join(f"{line}\n" for line in details if not line.startswith('method "evidence"')), end=""
+    )
+    if report.stopped:
+        return EXIT_STOPPED
+    print(f'Ask it: hwdag ask {shlex.quote(str(file))} "..."')
+    return 0
 
 
 def _loaded(options: argparse.Namespace) -> HWDAGIndex:

@@ -29,7 +29,11 @@ from hwdag_app.cli.options import (
 )
 
 OUTPUT: Options = {
-    "-o --output": {"type": Path, "required": True, "metavar": "FILE", "help": "index file"}
+    "-o --output": {
+        "type": Path,
+        "metavar": "FILE",
+        "help": "index file (default: the name of PATH with .hwdag, in this folder)",
+    }
 }
 ESTIMATE: Options = {
     "--estimate": {

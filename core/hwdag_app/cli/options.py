@@ -24,7 +24,8 @@ Config = TypeVar("Config")
 HIDDEN = "_groups_of_all_options"
 """Default of a command: the groups that its short help leaves out."""
 
-SHORT = {"token_budget": "--budget"}  # second names of options
+SHORT = {"token_budget": "--budget"}
+"""Second names of options that people use often; the short help shows these."""
 
 DOCUMENTED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 """A field in the docstring of a config, and its description."""
@@ -138,7 +139,8 @@ class ShortHelp(argparse.Action):
         hidden = parser.get_default(HIDDEN) or ()
         for group in hidden:
             for action in group._group_actions:
-                action.help = argparse.SUPPRESS
+                if action.dest not in SHORT:
+                    action.help = argparse.SUPPRESS
             group.title = group.description = None
         if hidden:
             parser.epilog = f"`{parser.prog} --help-all` shows all options."
