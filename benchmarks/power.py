@@ -142,6 +142,10 @@ class Disk:
     def lose(self, rng: random.Random) -> None:
         """Leave one of the states that the disk may have, when all processes have ended."""
         self._settle(self._path.parent, self._path.name, rng)
+        self.sync()
+
+    def sync(self) -> None:
+        """Have everything that is there on disk."""
         for file in self._kept.iterdir():
             file.unlink()
         self._sync(self._path.parent, self._path.name)

@@ -1,6 +1,9 @@
 """The benchmarks that a release is measured by run to their end, with a tiny model."""
 
 import json
+import os
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -173,3 +176,16 @@ def test_calibration_and_coverage_of_a_small_world(monkeypatch):
     said = np.linspace(1, 0, 20)
     assert benchmark.coverage(labels, said) == 10 / 20  # nine of ten
     assert benchmark.coverage(~labels, said) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler"
+)
+def test_a_power_loss_within_a_copy_leaves_whole_files(tmp_path):
+    program = [sys.executable, BENCHMARKS / "power_copies.py", "--losses", "12"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [*program, "--folder", tmp_path / "copies"], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

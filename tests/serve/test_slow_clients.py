@@ -1,12 +1,15 @@
 """Clients that send or read too slowly lose their connection, and others are served meanwhile."""
 
+import json
 import socket
 import threading
 import time
 from contextlib import closing
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
-from serve_world import CONFIG, index
+from serve_world import CONFIG, index, running
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
@@ -14,9 +17,12 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
 import uvicorn
 
+from hwdag import Document, HWDAGIndex
+from hwdag.embedding.hashing import HashingEmbedder
 from hwdag_app.serve import connections, guard
 from hwdag_app.serve.application import ServerConfig, application
 from hwdag_app.serve.connections import Timed
+from hwdag_lab.scripted import ScriptedLM
 
 SECONDS = 0.5
 
@@ -97,3 +103,46 @@ def test_a_body_that_stops_is_refused_and_holds_no_slot(port):
         text = b"Nora Vale built the mill."
         connection.sendall(head.replace(b"100", b"%d" % len(text)) + text)
         assert b" 200 " in connection.recv(65536).split(b"\r\n")[0]
+
+
+@pytest.mark.slow
+def test_a_reader_of_events_that_stops_holds_no_slot(monkeypatch):
+    """Its answer, with the whole text of its document, is far larger than all buffers between them."""
+    monkeypatch.setattr(guard, "GRACE", SECONDS)
+    words = " ".join(f"rope{i}" for i in range(120))
+    text = "\n\n".join(f"The harbour number {i} was built of {words}." for i in range(6000))
+    made = HWDAGIndex.from_documents(
+        [Document("ropes.md", text)],
+        method="evidence",
+        reader=ScriptedLM(),
+        embedder=HashingEmbedder(),
+    )
+    question = json.dumps({"question": "Which harbour was built?"})
+    head = (
+        "POST /api/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(question)}\r\n\r\n"
+    )
+    with running(made, ServerConfig(max_questions=1)) as address, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", int(address.rpartition(":")[2])))
+        connection.sendall(f"{head}{question}".encode())
+        assert connection.recv(12) == b"HTTP/1.1 200"  # and reads no more
+        statuses = set()
+        for _ in range(200):
+            statuses.add(ask(address, question))
+            if 200 in statuses:
+                break
+            time.sleep(0.1)
+        assert statuses == {503, 200}
+
+
+def ask(address, question):
+    """The status of a question whose client reads all of the answer."""
+    request = Request(f"{address}/api/ask", question.encode(), {"Content-Type": "application/json"})
+    try:
+        with urlopen(request, timeout=60) as reply:
+            while reply.read(1 << 16):
+                pass
+            return reply.status
+    except HTTPError as error:
+        return error.code
