@@ -273,7 +273,7 @@ def _whole(node: Tag, noted: Counter[str], *, marks: bool) -> str | None:
     """Return the text of an element that is read as a whole: a table, a formula or a heading."""
     if node.name == "table" and (lines := _data_table(node, noted)):
         return "\n\n" + "\n".join(lines) + "\n\n"
-    if node.name == "math":
+    if node.name.rpartition(":")[2] == "math":
         return mathml(node)
     if marks and node.name in _HEADINGS and (title := _title(node, noted)):
         return f"\n\n{_HEADINGS[node.name]}{title}\n\n"

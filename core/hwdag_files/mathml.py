@@ -16,7 +16,7 @@ DEEPEST = 50  # elements within each other; the text of those below is read as i
 
 def mathml(formula: Tag) -> str:
     """Return a `math` element as "$x^2$" if it has its LaTeX, else as "x²" or "3/4"."""
-    for one in formula.find_all("annotation"):
+    for one in formula.find_all(lambda tag: tag.name.rpartition(":")[2] == "annotation"):
         if str(one.get("encoding", "")).lower() in _TEX and (
             tex := " ".join(one.get_text().split())
         ):
@@ -32,7 +32,8 @@ def _text(tag: Tag, depth: int) -> str:
     parts = [
         str(child).strip() if isinstance(child, NavigableString) else _text(child, depth - 1)
         for child in tag.contents
-        if isinstance(child, Tag | NavigableString) and child.name not in _LEFT_OUT
+        if isinstance(child, Tag | NavigableString)
+        and (child.name or "").rpartition(":")[2] not in _LEFT_OUT
     ]
     parts = [part for part in parts if part]
     name = tag.name.rpartition(":")[2]

@@ -140,6 +140,11 @@ def test_formulas_keep_their_powers(formula, shown):
     assert html_content(page.encode()).text == f"So {shown} holds."
 
 
+def test_formulas_may_have_a_prefix():
+    formula = "<m:math><m:msup><m:mn>10</m:mn><m:mn>6</m:mn></m:msup></m:math>"
+    assert html_content(f"<p>So {formula} grains.</p>".encode()).text == "So 10⁶ grains."
+
+
 def test_a_formula_of_any_depth_is_read():
     page = f"<p>So <math>{'<mrow>' * 3000}x{'</mrow>' * 3000}</math> holds.</p>"
     assert html_content(page.encode()).text == "So x holds."

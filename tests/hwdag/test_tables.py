@@ -400,6 +400,11 @@ def test_cells_and_rows_may_end_where_the_next_begin():
             "P,Litres,,,\nA,2,,Valve,Bar\nB,3,,V1,16\nC,4,,V2,10",
             "| B, Litres: 3, Valve: V1, Bar: 16",
         ),
+        (
+            ",Ships,,Boats\n,2024,2025,2025\nTown,in,in,in\nA,1,2,3\nB,4,5,6",
+            "| A, Ships 2024 in: 1, Ships 2025 in: 2, Boats 2025 in: 3",
+        ),
+        (",2024,2025\nTown,in,in\nA,1,2\nB,3,4", "| A, 2024 in: 1, 2025 in: 2"),
         # without names these stay
         ("A,dog,dog\nB,cat,dog\nC,cat,cat", "| B, cat, dog"),
         ("A,7,9,8\nB,1,2,3\nC,4,5,6", "| B, 1, 2, 3"),
@@ -443,3 +448,24 @@ def test_long_names_of_a_table_are_left_out_before_short_ones():
     lines = table_lines(rows, has_header=True, noted=noted)
     assert lines[:2] == [f"| A, B, {'C' * 150}", "| 1, B: 2, 3"]
     assert noted == {NAMED_ONCE: 1}
+
+
+def test_tables_that_an_empty_line_parts_have_their_own_names():
+    first = "Town,Ships\nA,12\nB,9\n"
+    assert separated_lines(first + "\nRoad,Length\nC,3.5\n\nD,4") == [
+        "| Town, Ships",
+        "| A, Ships: 12",
+        "| B, Ships: 9",
+        "| Road, Length",
+        "| C, Length: 3.5",
+        "| D, Length: 4",
+    ]
+    titled = separated_lines(first + ",\n,\nRoads,\nRoad,Length,Year\nC,3.5,1999")
+    assert titled[3:] == ["| Roads", "| Road, Length, Year", "| C, Length: 3.5, Year: 1999"]
+
+
+@pytest.mark.parametrize("rest", ["C,7\nD,8", "C,none\nD,8", "C,none\nD,some", "Sum,21"])
+def test_rows_after_an_empty_line_belong_to_the_table_above_it(rest):
+    found = separated_lines(f"Town,Ships\nA,12\nB,9\n\n{rest}")
+    assert found[:3] == ["| Town, Ships", "| A, Ships: 12", "| B, Ships: 9"]
+    assert all(": " in line for line in found[1:])

@@ -35,6 +35,7 @@ NAMED_ONCE = "{} long name{s} of columns written once, not in every row"
 """The note on names that `table_lines` counts under this text."""
 
 _SUMS = ("total", "sum", "subtotal", "gesamt", "insgesamt", "zwischensumme", "somme", "totaal")
+_MISSING = frozenset({"none", "n/a", "na", "nan", "null", "-", "–", "—", "?", "unknown", "keine"})
 MOST_SIDE_BY_SIDE = 256  # columns of a sheet that may hold several tables
 MOST_ABOVE = 50  # rows above the table of a file
 SNIFFED = 1 << 16  # characters from which the separator of a file is detected
@@ -98,19 +99,33 @@ def _repeated(names: Row, body: Sequence[Row]) -> list[str]:
 
 
 def told_names(rows: Sequence[Row]) -> tuple[list[str], int]:
-    """Return the names of the columns, and how many rows have them: two, one or, without names, none.
+    """Return the names of the columns, and how many rows have them: up to three, or none without names.
 
     A header names all columns, or it is above columns of numbers.
     """
+    if len(rows) > 3 and _names_groups(rows[0]) and _is_below_groups(rows[1:]):
+        return _joined_names(rows[:3]), 3
     if len(rows) > 2 and _is_below_groups(rows):
-        groups = list[str]()
-        for cell, name in zip_longest(rows[0], rows[1], fillvalue=""):
-            groups.append(cell or (groups[-1] if name and len(groups) > 1 else ""))
-        pairs = zip_longest(groups, rows[1], fillvalue="")
-        return [" ".join(dict.fromkeys(filter(None, pair))) for pair in pairs], 2
+        return _joined_names(rows[:2]), 2
     if names_columns(rows) or (len(rows) > 2 and _is_above_numbers(rows)):
         return list(rows[0]), 1
     return [], 0
+
+
+def _joined_names(heads: Sequence[Row]) -> list[str]:
+    """Return a name for each column from those of its groups and its own; a group may span columns."""
+    levels = list[list[str]]()
+    for head in heads[:-1]:
+        groups = list[str]()
+        for cell, name in zip_longest(head, heads[-1], fillvalue=""):
+            groups.append(cell or (groups[-1] if name and len(groups) > 1 else ""))
+        levels.append(groups)
+    columns = zip_longest(*levels, heads[-1], fillvalue="")
+    return [" ".join(dict.fromkeys(filter(None, column))) for column in columns]
+
+
+def _names_groups(row: Row) -> bool:
+    return not row[0] and any(row[1:]) and all(map(_may_name, filter(None, row)))
 
 
 def _is_below_groups(rows: Sequence[Row]) -> bool:
@@ -123,7 +138,10 @@ def _is_below_groups(rows: Sequence[Row]) -> bool:
         and all(_may_name(names[i]) for i in below)
         and all(map(_may_name, filter(None, groups)))
         and any(groups[1:])
-        and any(not groups[i : i + 1] or not groups[i] for i in below)
+        and (
+            any(not groups[i : i + 1] or not groups[i] for i in below)
+            or len({names[i] for i in below}) < len(below)
+        )
         and has_numbers(rows[2:])
     )
 
@@ -306,7 +324,35 @@ def separated_lines(text: str, noted: Counter[str] | None = None) -> list[str]:
         if not filled[i] and max(filled[start:i], default=0) < filled[i + 1]:
             above += [*table_lines(rows[start:i], has_header=False), ""]
             start = i + 1
-    return above + table_lines(rows[start:], noted=noted)
+    for part in _parts(rows[start:]):
+        above += table_lines(part, noted=noted)
+    return above
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yield the tables that empty rows part, each with a title in a row of its own if it has one.
+
+    Rows without names of their own belong to the table above the empty row.
+    """
+    start = 0
+    for i in range(2, len(rows)):
+        if any(rows[i - 1]) or not any(rows[i]):
+            continue
+        title = sum(map(bool, rows[i])) == 1
+        ends = (k for k in range(i, len(rows)) if not any(rows[k]))
+        own = rows[i + title : next(ends, len(rows))]
+        if len(own) > 1 and sum(map(bool, own[0])) > 1 and _is_above_others(own):
+            yield rows[start:i]
+            if title:
+                yield [list(filter(None, rows[i]))]
+            start = i + title
+    yield rows[start:]
+
+
+def _is_above_others(rows: Sequence[Row]) -> bool:
+    """Return whether the first row has no numbers, and most cells of a column below it are numbers."""
+    values = any(is_number(cell) or cell.casefold() in _MISSING for cell in rows[0])
+    return not values and has_numbers(rows[1:])
 
 
 def _rows(text: str) -> list[list[str]]:
