@@ -17,6 +17,7 @@ from dataclasses import asdict, replace
 
 from hwdag.text.characters import without_surrogates
 from hwdag_files.content import Content, UnreadableError, said
+from hwdag_files.encoded import without_encoded
 from hwdag_files.packages import check_packed
 from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 
@@ -116,7 +117,8 @@ def _converted(data: bytes, suffix: str) -> Content:
     title, _ = without_surrogates(found.title)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not found.times:  # they count characters
-        text = re.sub("[\xad\u2060]", "", text)
+        text, more = without_encoded(re.sub("[\xad\u2060]", "", text))
+        notes = (*notes, *more)
     return replace(found, text=text.strip(), title=title.strip(), notes=(*found.notes, *notes))
 
 

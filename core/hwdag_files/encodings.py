@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.languages import told_language
-from hwdag_files.content import Content, UnreadableError
+from hwdag_files.content import UnreadableError
 
 COUNTED = "hwdag.counted"
 """How wrong bytes are decoded: each as a lone surrogate, which no right bytes give."""
@@ -80,12 +80,6 @@ UNREADABLE = re.compile(
     "[\\0-\\x08\\x0e-\\x1a\\x1c-\\x1f\\x7f-\\x84\\x86-\\x9f\\ue000-\\uf8ff\\ufdd0-\\ufdef\\ufffd-\\uffff]"
 )
 """Characters that no text has: controls, those of private use, and the sign for wrong bytes."""
-
-
-def plain_content(data: bytes) -> Content:
-    """Read a text file."""
-    text, notes = decoded(data)
-    return Content(text, "", notes)
 
 
 def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]]:

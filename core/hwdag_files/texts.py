@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separated_lines
 from hwdag_files.content import Content, as_notes
-from hwdag_files.encodings import plain_content
+from hwdag_files.encoded import without_encoded
+from hwdag_files.encodings import decoded
 from hwdag_files.front_matter import with_front_matter
 from hwdag_files.open_tables import with_aligned_rows
 
@@ -24,20 +25,20 @@ def text_content(data: bytes) -> Content:
     """Read a plain text, whose columns may be aligned by blanks; a script is source code."""
     if data.startswith(b"#!"):
         return code_content(data)
-    content = plain_content(data)
+    content = _plain(data)
     return replace(content, text=with_aligned_rows(content.text))
 
 
 def rows_content(data: bytes) -> Content:
     """Read separated values."""
-    content, noted = plain_content(data), Counter[str]()
+    content, noted = _plain(data), Counter[str]()
     lines = separated_lines(content.text, noted)
     return replace(content, text="\n".join(lines), notes=(*content.notes, *_notes(noted)))
 
 
 def markdown_content(data: bytes) -> Content:
     """Read Markdown with its front matter."""
-    return as_markdown(with_front_matter(plain_content(data)))
+    return as_markdown(with_front_matter(_plain(data)))
 
 
 def as_markdown(content: Content) -> Content:
@@ -50,7 +51,7 @@ def as_markdown(content: Content) -> Content:
 
 def code_content(data: bytes) -> Content:
     """Read source code between fences, so that its comments are no headings."""
-    content = plain_content(data)
+    content = _plain(data)
     code = content.text.strip("\n")
     # why longer: strings and comments may have fences of their own
     longest = max(map(len, re.findall("`{3,}", code)), default=2)
@@ -65,6 +66,12 @@ PLAIN_READERS: Mapping[str, Callable[[bytes], Content]] = {
     **dict.fromkeys(_CODE.split(), code_content),
 }
 """Readers by suffix whose time is linear and small, for the calling process."""
+
+
+def _plain(data: bytes) -> Content:
+    text, notes = decoded(data)
+    text, more = without_encoded(text)
+    return Content(text, "", (*notes, *more))
 
 
 def _notes(noted: Counter[str]) -> tuple[str, ...]:
