@@ -170,6 +170,12 @@ def page_lines(page: PageReader, outline: Iterable[str] = ()) -> PageLines:
     )
 
 
+def recognised_lines(words: Sequence[Word], height: float) -> PageLines:
+    """Return the lines of a page that is a picture, in reading order, from words that were recognised."""
+    ordered = list(_ordered(list(pieces_of(words))))
+    return PageLines(tuple(lines_of(ordered)), height, has_pictures=True)
+
+
 def _pieces(view: View) -> tuple[list[Piece], list[Mark], int]:
     """Return the words of a page as pieces of lines, with its tables that have lines.
 

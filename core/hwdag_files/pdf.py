@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import mean
 from unicodedata import normalize
 
 from pypdfium2 import PdfDocument, PdfiumError
@@ -15,14 +16,15 @@ from pypdfium2.raw import FPDF_ERR_PASSWORD
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.words import UNSPACED
-from hwdag_files import layout
+from hwdag_files import layout, ocr
 from hwdag_files.content import Content, UnreadableError, said
 from hwdag_files.page_texts import PageText, joined, undivided
-from hwdag_files.pdfium import PageReader
+from hwdag_files.pdfium import PageReader, drawn
 
 MOST_MESSAGES = 5  # notes on single pages of one file
 LARGE_TITLE = 1.3  # type of a title on the first page, over that of the text
 MOST_LISTED = 20  # pages of a note
+OCR_SHARE = 0.8  # of the time for the layout, which pages that are pictures may take besides
 END_BYTES = 2048  # of a file, among which it says that they are the last
 
 PRINTED = 0.7  # share of the words of a title in the metadata that the first page has, too
@@ -47,6 +49,7 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
     """
     pdf = _opened(data)
     found = _read(pdf, layout_seconds)
+    _recognise(pdf, found, layout_seconds)
     pages, known, title = _texts(found)
     title = _title(pdf.get_metadata_value("Title"), pages[0].text, title)
     pdf.close()
@@ -66,14 +69,24 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
         notes.append(f"{odd} characters that are not Unicode replaced")
     pictures = [number for number in found.empty if found.pages[number].has_pictures]
     blank = [number for number in found.empty if number not in pictures]
+    if found.confidence:
+        least = min(found.confidence.values())
+        notes.append(
+            f"{_named(list(found.confidence))} read by OCR, mean confidence "
+            f"{mean(found.confidence.values()):.2f}, the lowest of a page {least:.2f}"
+        )
     if not text.strip():
-        notes.append("the pages hold no text: scanned, needs OCR")
+        notes.append(f"the pages hold no text: scanned, {_needs_ocr()}")
     elif pictures:
-        notes.append(f"pictures without text on pages {_listed(pictures)}: scanned, needs OCR")
+        notes.append(f"pictures without text on {_named(pictures)}: scanned, {_needs_ocr()}")
     notes += _left_out(found.pages)
     if text.strip() and blank:
         notes.append(f"nothing to read on {_named(blank)}")
     return Content(text, title, tuple(notes), tuple(starts))
+
+
+def _needs_ocr() -> str:
+    return "needs OCR" if ocr.is_installed() else "needs OCR: pip install 'hwdag[ocr]'"
 
 
 def _check_fonts(found: _Found) -> None:
@@ -110,6 +123,7 @@ class _Found:
     plain: dict[int, str] = field(default_factory=dict)
     lost: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    confidence: dict[int, float] = field(default_factory=dict)  # of the pages that OCR read
 
     @property
     def empty(self) -> list[int]:
@@ -131,12 +145,32 @@ def _read(pdf: PdfDocument, seconds: float | None) -> _Found:
     return found
 
 
+def _recognise(pdf: PdfDocument, found: _Found, seconds: float | None) -> None:
+    """Read the pages that are pictures by OCR, if it is installed, within `seconds`."""
+    pictures = [number for number in found.empty if found.pages[number].has_pictures]
+    if not pictures or not ocr.is_installed():
+        return
+    try:
+        with _alarm(seconds and OCR_SHARE * seconds):
+            for number in pictures:
+                read = ocr.recognise(drawn(pdf, number, ocr.DPI))
+                found.confidence[number] = read.confidence
+                found.pages[number] = layout.recognised_lines(read.words, read.height)
+    except TimeoutError as error:
+        found.notes.append(f"OCR broken off: {said(error)}; allow more with max_seconds")
+    except Exception as error:  # onnxruntime raises its own
+        found.notes.append(f"OCR broken off: {said(error)}")
+
+
 def _read_page(pdf: PdfDocument, number: int, found: _Found, outline: list[str] | None) -> None:
     """Read a page with its layout, or without it where that fails or there is no `outline`."""
     try:
         page = PageReader(pdf, number)
-    except PdfiumError:
+    except TimeoutError:
+        raise
+    except Exception as error:  # a damaged page
         found.lost.append(number)
+        found.notes.append(f"page {number + 1}: {said(error)}")
         return
     try:
         if outline is None:

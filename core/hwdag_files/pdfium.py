@@ -32,6 +32,7 @@ DESCENT = 0.21
 ASKEW = 0.2
 """Slope of a line that counts as level; that of a scan may be a little askew."""
 
+MOST_DOTS = 5000  # of a side of a page that is drawn
 MOST_COPIES = 1000  # texts of a page that are drawn again, to be looked at
 SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
 
@@ -76,6 +77,16 @@ class Letters:
             self.style[chosen],
             self.contrast[chosen],
         )
+
+
+def drawn(pdf: PdfDocument, number: int, dpi: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Draw a page as it is shown: rows of dots with blue, green and red."""
+    page = pdf[number]
+    try:
+        scale = min(dpi, MOST_DOTS / max(page.get_size()) * 72) / 72
+        return np.asarray(page.render(scale=scale).to_numpy())
+    finally:
+        page.close()
 
 
 def text_of(codes: Codes) -> str:

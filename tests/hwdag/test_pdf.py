@@ -27,7 +27,7 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Frame, FrameBreak, PageBreak, Paragraph, Table
 
 from hwdag.text.sentences import sentences
-from hwdag_files import layout, open_tables, pieces, words
+from hwdag_files import layout, ocr, open_tables, pieces, words
 from hwdag_files import pdf as pdf_module
 from hwdag_files.pdf import pdf_content
 from hwdag_files.read import read_documents
@@ -124,9 +124,10 @@ def letters(text):
     return "".join(filter(str.isalnum, text))
 
 
-def test_a_scanned_page_is_named():
+def test_a_scanned_page_is_named(monkeypatch):
+    monkeypatch.setattr(ocr, "is_installed", lambda: False)
     assert pdf_content(pdf_world.scanned()).notes == (
-        "pictures without text on pages 2, 3: scanned, needs OCR",
+        "pictures without text on pages 2, 3: scanned, needs OCR: pip install 'hwdag[ocr]'",
     )
 
 

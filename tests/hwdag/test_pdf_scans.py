@@ -1,0 +1,66 @@
+"""Pages that are pictures: without OCR they are named, with it they are read in the order of a reader."""
+
+import io
+
+import numpy as np
+import pdf_world
+import pypdfium2
+import pytest
+from pdf_world import HARBOUR, SCHOOL, WATERWORKS, wrapped
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+from hwdag_files import layout, ocr
+from hwdag_files.pdf import pdf_content
+from hwdag_files.words import Word
+
+
+def scan(data, degrees=0, dpi=120):
+    """Return a PDF whose only page is a picture of the first page of another one, turned."""
+    picture = pypdfium2.PdfDocument(data)[0].render(scale=dpi / 72).to_pil()
+    picture = picture.convert("L").rotate(degrees, expand=True)
+    size = [side * 72 / dpi for side in picture.size]
+    canvas = Canvas(io.BytesIO(), pagesize=size, invariant=1)
+    canvas.drawImage(ImageReader(picture), 0, 0, *size)
+    return canvas.getpdfdata()
+
+
+def test_without_ocr_the_note_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    content = pdf_content(scan(pdf_world.written(pdf_world.body())))
+    assert content.text == ""
+    assert content.notes == (
+        "the pages hold no text: scanned, needs OCR: pip install 'hwdag[ocr]'",
+    )
+
+
+def test_recognised_lines_of_two_columns_are_read_column_by_column():
+    def column(x, text):
+        return [
+            Word(line, x, x + 5.0 * len(line), 100 + 14.0 * i, 110 + 14.0 * i, 10.0)
+            for i, line in enumerate(wrapped(text, 36))
+        ]
+
+    # why: RapidOCR gives them line by line over both
+    lines = sorted([*column(60, WATERWORKS), *column(320, HARBOUR)], key=lambda word: word.bottom)
+    page = layout.recognised_lines(lines, 800)
+    [first, second] = layout.blocks_of(page, 10.0, ())
+    assert (" ".join(first.lines), " ".join(second.lines)) == (WATERWORKS, HARBOUR)
+
+
+def test_lines_of_one_type_have_one_size_though_their_boxes_differ():
+    sides = np.array([[0, 0, 90, 11], [0, 20, 90, 29], [0, 40, 90, 50], [0, 60, 90, 80]], float)
+    sizes = [word.size for word in ocr._words(("One", "two", "three", "Large"), sides)]
+    assert sizes == [10.5, 10.5, 10.5, 20]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("degrees", [0, 90, 180, 270])
+def test_a_scan_is_read_in_order_however_it_is_turned(degrees):
+    pytest.importorskip("rapidocr")
+    frames = [pdf_world.Frame(x, 500, 220, 250, leftPadding=0) for x in (57, 310)]
+    story = [pdf_world.Paragraph(text, pdf_world.BODY) for text in (WATERWORKS, SCHOOL)]
+    story.insert(1, pdf_world.FrameBreak())
+    content = pdf_content(scan(pdf_world.built(story, frames=frames), degrees, dpi=200))
+    assert content.text.replace("\n", " ") == f"{WATERWORKS}  {SCHOOL}"
+    assert "page 1 read by OCR, mean confidence 0.9" in content.notes[0]
