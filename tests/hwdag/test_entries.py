@@ -3,6 +3,7 @@
 import pytest
 
 from hwdag.text.chunking import leaves
+from hwdag.text.headings import Outline
 from hwdag.text.sentences import LONGEST_ENTRY, sentences
 
 PROSE = (
@@ -76,3 +77,9 @@ def test_a_line_is_a_leaf():
     text = "\n".join(CHATS)
     found = leaves(text, count_tokens=tokens, limit=300)
     assert [text[span.start : span.end] for span in found] == CHATS
+
+
+def test_a_line_is_a_paragraph():
+    text = "# Chat\n\n" + "\n".join(CHATS)
+    spans = sentences(text)
+    assert Outline(text).paragraphs_of(spans) == [1, 1, *range(2, len(CHATS) + 1)]

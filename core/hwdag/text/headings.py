@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
+from hwdag.text.entries import entries
 from hwdag.text.items import Items
 from hwdag.text.tables import fenced, tables, with_names
 from hwdag.types import Node, Span
@@ -148,7 +149,7 @@ class Outline:
     def paragraphs_of(self, spans: Sequence[Span]) -> list[int]:
         """Return the number of the paragraph that each span begins in, counted from 1.
 
-        Blank lines separate paragraphs; a heading belongs to the paragraph that follows.
+        Blank lines separate paragraphs, and each of the lines among `entries` is one; a heading belongs to the paragraph that follows.
         """
         starts = list(self._paragraph_starts())
         return [max(1, bisect_right(starts, span.start)) for span in spans]
@@ -170,7 +171,9 @@ class Outline:
     def _paragraph_starts(self) -> Iterator[int]:
         ends = {heading.start: heading.end for heading in self._headings}
         is_apart, below_heading, heading_end = True, False, 0
-        for start, line in _lines(self._text):
+        lines = list(_lines(self._text))
+        complete = entries([line for _, line in lines])
+        for number, (start, line) in enumerate(lines):
             if start in ends:
                 if not below_heading:
                     yield start
@@ -178,7 +181,7 @@ class Outline:
             elif not line.strip():
                 is_apart = True
             elif start >= heading_end:
-                if is_apart and not below_heading:
+                if (is_apart or number in complete) and not below_heading:
                     yield start
                 is_apart = below_heading = False
 
