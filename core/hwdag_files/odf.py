@@ -34,18 +34,19 @@ from hwdag_files.sheets import SHEET_NOTES, sheet_lines
 
 _DC_TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _MOST_REPEATED = 1 << 20
-"""Cells that a sheet may repeat; a file of a few bytes may repeat one a million million times."""
+"""Cells of a sheet that only repeat others; a file of a few bytes may repeat one a million million times."""
 
 _NOTES = {
     "slide": "{} hidden slide{s} left out",
     "hidden": "{} hidden passage{s} left out",
+    "faint": "{} passage{s} read in white letters, which a person may not see",
     "deleted": "{} passage{s} left out that tracked changes delete",
     **{kind: SHEET_NOTES[kind] for kind in ("sheet", "row", "column", "formula")},
     "comment": "{} comment{s} left out",
     "notes": "speaker notes of {} slide{s} read under the heading Notes",
     "picture": "{} picture{s} not read",
     "object": "{} embedded object{s}, chart{s} or formula{s} not read",
-    "repeated": "{} repeated row{s} read once",
+    "repeated": "{} repeated row{s} or cell{s} read once",
     NAMED_ONCE: NAMED_ONCE,
 }
 _LEFT_OUT = frozenset(
@@ -280,6 +281,7 @@ class _Reader:
             self.noted["hidden"] += bool(text.strip())
             return ""
         text = text.replace("\n", " ").replace("\t", " ")
+        self.noted["faint"] += bool(look.faint and text.strip())
         if look.place:
             text = raised(text) if look.place == "super" else lowered(text)
         return struck(text) if look.struck else text
@@ -403,8 +405,10 @@ class _Reader:
                     text, rest = above[len(cells)]
                 if rest > 1:
                     below[len(cells)] = text, rest - 1
-                times = integer(cell, f"{TABLE}number-columns-repeated")
-                cells += [text] * min(times, _MOST_COLUMNS)
+                times = min(integer(cell, f"{TABLE}number-columns-repeated"), _MOST_COLUMNS)
+                left -= (times - 1) * bool(text)
+                self.noted["repeated"] += left < 0 and times > 1
+                cells += [text] * times if left >= 0 else [text, *[""] * (times - 1)]
             above = below
             while cells and not cells[-1]:
                 cells.pop()
@@ -414,7 +418,7 @@ class _Reader:
                 continue
             dropped |= {at for at, cell in enumerate(cells) if cell and at in hidden}
             cells = [cell for at, cell in enumerate(cells) if at not in hidden]
-            left -= times * len(cells)
+            left -= (times - 1) * len(cells)
             if left < 0 and times > 1:
                 self.noted["repeated"] += 1
                 times = 1

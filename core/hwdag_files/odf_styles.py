@@ -16,6 +16,7 @@ TABLE = _OASIS + "table:1.0}"
 STYLE = _OASIS + "style:1.0}"
 DRAW = _OASIS + "drawing:1.0}"
 FORM = _OASIS + "form:1.0}"
+FO = _OASIS + "xsl-fo-compatible:1.0}"
 SVG = _OASIS + "svg-compatible:1.0}"
 PRESENTATION = _OASIS + "presentation:1.0}"
 LIBRE = "{urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0}"
@@ -56,6 +57,7 @@ class Look:
     hidden: bool | None = None
     struck: bool | None = None
     place: str | None = None  # "super", "sub" or ""
+    faint: bool | None = None  # white on no ground of its own
 
     def within(self, outer: Look) -> Look:
         """Return the look of a text within another one."""
@@ -63,6 +65,7 @@ class Look:
             outer.hidden if self.hidden is None else self.hidden,
             outer.struck if self.struck is None else self.struck,
             outer.place if self.place is None else self.place,
+            outer.faint if self.faint is None else self.faint,
         )
 
 
@@ -180,10 +183,13 @@ def _look(properties: Any) -> Look:
     style = properties.get(f"{STYLE}text-line-through-style")
     kind = properties.get(f"{STYLE}text-line-through-type")
     position = properties.get(f"{STYLE}text-position")
+    colour, ground = properties.get(f"{FO}color"), properties.get(f"{FO}background-color")
+    is_bare = ground in (None, "transparent")
     return Look(
         None if display is None else display in ("none", "condition"),
         None if style is None and kind is None else (style or kind) != "none",
         None if position is None else _place(position),
+        (colour or "").lower() == "#ffffff" and is_bare if colour or ground else None,
     )
 
 

@@ -23,6 +23,7 @@ NAMES = " ".join(
         "form": "form",
         "svg": "svg-compatible",
         "presentation": "presentation",
+        "fo": "xsl-fo-compatible",
     }.items()
 )
 NAMES += (
@@ -390,7 +391,7 @@ def test_a_row_that_is_repeated_a_million_times_is_read_once():
     rows = row("a", "b", more='table:number-rows-repeated="1048576"') + row("c", "d")
     found = ods_content(odf("spreadsheet", f'<table:table table:name="A">{rows}</table:table>'))
     assert found.text == "## A\n\n| a, b\n| c, b: d"
-    assert found.notes == ("1 repeated row read once",)
+    assert found.notes == ("1 repeated row or cell read once",)
 
 
 def frame(*inner, kind="", y="0cm", more=""):
@@ -444,3 +445,33 @@ def test_files_of_all_three_kinds_are_documents(tmp_path):
     (tmp_path / "c.odp").write_bytes(odf("presentation", page))
     texts = [document.text for document in read_documents(tmp_path)]
     assert texts == ["# Quay\n\nIt is long.", "## A\n\n| a, b", "# Quay"]
+
+
+@pytest.mark.slow
+def test_cells_that_repeat_others_are_bounded_and_those_of_a_large_sheet_are_not():
+    far = '<table:table-cell table:number-columns-repeated="16384"><text:p>a</text:p></table:table-cell>'
+    sheet = f'<table:table table:name="A">{row(far) * 66}</table:table>'
+    found = ods_content(odf("spreadsheet", sheet))
+    assert found.text.count("a") == 64 * 16384 + 2
+    assert found.notes == ("2 repeated rows or cells read once",)
+    twice = (
+        '<table:table-cell table:number-columns-repeated="2"><text:p>0</text:p></table:table-cell>'
+    )
+    sheet = f'<table:table table:name="A">{row("Town", "in", "out")}{row("a", twice)}</table:table>'
+    found = ods_content(odf("spreadsheet", sheet))
+    assert (found.text.split("\n")[-1], found.notes) == ("| a, in: 0, out: 0", ())
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_noted"),
+    [
+        ('fo:color="#FFFFFF"', True),
+        ('fo:color="#ffffff" fo:background-color="#000000"', False),
+        ('fo:color="#ffffff" fo:background-color="transparent"', True),
+        ('fo:color="#ff0000"', False),
+    ],
+)
+def test_white_letters_are_noted(properties, is_noted):
+    body = p('The fee is 80. <text:span text:style-name="S">It was 10.</text:span>')
+    note = "1 passage read in white letters, which a person may not see"
+    assert notes(body, automatic=look("S", properties)) == ((note,) if is_noted else ())
