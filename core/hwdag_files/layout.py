@@ -19,6 +19,7 @@ from unicodedata import bidirectional
 import numpy as np
 
 from hwdag.text.tables import names_columns, table_lines
+from hwdag_files.checks import with_checks
 from hwdag_files.content import UnreadableError
 from hwdag_files.drawings import Integers, Points
 from hwdag_files.footnotes import begins_note, note_lines
@@ -191,7 +192,7 @@ def _pieces(view: View) -> tuple[list[Piece], list[Mark], int]:
             cells[found >= 0] = found[found >= 0] + sum(map(len, tables))
             tables.append(table)
     words = defaultdict[int, list[Word]](list)
-    for word in with_initials(words_of(view.letters, cells)):
+    for word in with_checks(with_initials(words_of(view.letters, cells)), view.checks):
         words[word.cell].append(word)
     text, marks = part_marks(words[-1])
     text, numbers = without_line_numbers(text)

@@ -283,6 +283,7 @@ def _opened(data: bytes) -> PdfDocument:
         raise UnreadableError(f"not a readable PDF: {said(error)}") from None
     if not len(pdf):
         raise UnreadableError("a PDF without pages")
+    pdf.init_forms()  # why: PDFium draws fields that no program has drawn
     return pdf
 
 

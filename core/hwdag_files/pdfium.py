@@ -32,6 +32,7 @@ DESCENT = 0.21
 ASKEW = 0.2
 """Slope of a line that counts as level; that of a scan may be a little askew."""
 
+MOST_FIELDS = 5000  # of a page's form that are looked at
 MOST_DOTS = 5000  # of a side of a page that is drawn
 MOST_COPIES = 1000  # texts of a page that are drawn again, to be looked at
 SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
@@ -100,6 +101,7 @@ class View:
 
     letters: Letters
     rules: Boxes  # horizontal and vertical lines
+    checks: list[tuple[bool, Boxes]]  # check boxes and radio buttons: whether set, and the sides
     width: float
     height: float
 
@@ -114,6 +116,7 @@ class PageReader:
             PdfiumError: the page cannot be read.
         """
         self._page = pdf[number]
+        self._checks = list(_checks(pdf, self._page.raw)) if pdf.formenv else []
         is_drawn = pdfium.FPDFPage_Flatten(self._page.raw, pdfium.FLAT_NORMALDISPLAY)
         if is_drawn == pdfium.FLATTEN_SUCCESS:
             self._page.close()
@@ -208,6 +211,8 @@ class PageReader:
 
     def _ink(self) -> Ink:
         x0, top, x1, bottom = self._boxes.T
+        is_blank = np.isin(self.codes, _BLANKS)
+        ends = is_blank[1:] | is_blank[:-1] | (np.diff(self._owner) != 0)
         return Ink(
             np.stack([(x0 + x1) / 2, (top + bottom) / 2], axis=1),
             self._sizes[self._owner],
@@ -215,6 +220,7 @@ class PageReader:
             self._colours[self._owner, 3],
             self._modes[self._owner] != pdfium.FPDF_TEXTRENDERMODE_INVISIBLE,
             self._orders[self._owner],
+            np.cumsum(np.append(0, ends)) if len(is_blank) else np.zeros(0, np.int64),
         )
 
     def left_out(self, is_read: Booleans) -> Counter[str]:
@@ -281,7 +287,11 @@ class PageReader:
         if quarter % 2:
             width, height = height, width
         return View(
-            letters.only(chosen), _turned(self.drawing.rules, quarter, self._frame), width, height
+            letters.only(chosen),
+            _turned(self.drawing.rules, quarter, self._frame),
+            [(is_set, _turned(box, quarter, self._frame)) for is_set, box in self._checks],
+            width,
+            height,
         )
 
     def _sides(self, left: Floats, right: Floats) -> tuple[Floats, Floats]:
@@ -301,6 +311,19 @@ class PageReader:
         """Free what PDFium holds of the page."""
         self._textpage.close()
         self._page.close()
+
+
+def _checks(pdf: PdfDocument, page: Any) -> Iterator[tuple[bool, Boxes]]:
+    """Yield the check boxes and radio buttons of a page: whether they are set, and two corners."""
+    kinds = pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON
+    for number in range(min(MOST_FIELDS, pdfium.FPDFPage_GetAnnotCount(page))):
+        field = pdfium.FPDFPage_GetAnnot(page, number)
+        if pdfium.FPDFAnnot_GetFormFieldType(pdf.formenv, field) in kinds:
+            box = pdfium.FS_RECTF()
+            pdfium.FPDFAnnot_GetRect(field, box)
+            corners = np.array([[box.left, box.bottom, box.right, box.top]], np.float64)
+            yield bool(pdfium.FPDFAnnot_IsChecked(pdf.formenv, field)), corners
+        pdfium.FPDFPage_CloseAnnot(field)
 
 
 def _codes_of(text: Any, count: int) -> Codes:

@@ -37,6 +37,7 @@ class Ink:
     opacity: Floats  # up to 255
     has_ink: Booleans
     order: Integers  # among all that is drawn
+    word: Integers  # numbers of words, from 0; a blank is one of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,9 @@ def visibility_of(
     """
     left, bottom, right, top = frame
     x, y = ink.middles.T
-    outside = (x < left) | (x > right) | (y < bottom) | (y > top)
+    within = (x >= left) & (x <= right) & (y >= bottom) & (y <= top)
+    # why not single letters: a person knows a word by the part that is seen
+    outside = ~(np.bincount(ink.word, within) > 0)[ink.word]
     background, covered, on_picture, below_picture = _surroundings(ink, drawing)
     is_known = (ink.colour[:, 0] >= 0) & (background[:, 0] >= 0)
     difference = np.where(is_known, abs(ink.colour - background).max(axis=1), 255.0)

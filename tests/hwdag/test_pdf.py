@@ -21,7 +21,8 @@ from pdf_world import (
     wrapped,
     written,
 )
-from pypdf import PdfReader
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import NameObject, TextStringObject
 from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Frame, FrameBreak, PageBreak, Paragraph, Table
@@ -31,6 +32,12 @@ from hwdag_files import layout, ocr, open_tables, pieces, words
 from hwdag_files import pdf as pdf_module
 from hwdag_files.pdf import pdf_content
 from hwdag_files.read import read_documents
+
+
+@pytest.fixture(autouse=True)
+def without_ocr(monkeypatch):
+    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+
 
 STAFF = [
     "| Town, 2020, 2021, 2022",
@@ -124,8 +131,7 @@ def letters(text):
     return "".join(filter(str.isalnum, text))
 
 
-def test_a_scanned_page_is_named(monkeypatch):
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+def test_a_scanned_page_is_named():
     assert pdf_content(pdf_world.scanned()).notes == (
         "pictures without text on pages 2, 3: scanned, needs OCR: pip install 'hwdag[ocr]'",
     )
@@ -268,6 +274,33 @@ def test_the_fields_of_a_form_are_read_where_they_are():
         canvas.acroForm.textfield(name=label, value=value, x=120, y=y - 6, height=20, borderWidth=0)
     canvas.save()
     assert pdf_content(buffer.getvalue()).text == "Ship: Gudrun of Moss\n\nMaster:"
+
+
+def test_check_boxes_and_radio_buttons_are_read_as_set_or_not():
+    canvas = Canvas(buffer := io.BytesIO(), invariant=1)
+    form = canvas.acroForm
+    for y, label, is_set in ((700, "Engine", True), (660, "Sails", False)):
+        form.checkbox(name=label, checked=is_set, x=72, y=y - 6)
+        canvas.drawString(100, y, label)
+    for x, label, is_set in ((72, "Norway", True), (180, "Sweden", False)):
+        form.radio(name="flag", value=label, selected=is_set, x=x, y=614)
+        canvas.drawString(x + 28, 620, label)
+    canvas.save()
+    text = pdf_content(buffer.getvalue()).text
+    assert text.split("\n\n") == ["[x] Engine", "[ ] Sails", "[x] Norway [ ] Sweden"]
+
+
+def test_fields_that_no_program_has_drawn_are_read():
+    canvas = Canvas(buffer := io.BytesIO(), invariant=1)
+    canvas.drawString(72, 700, "Ship:")
+    canvas.acroForm.textfield(name="ship", value="", x=120, y=694, height=20, borderWidth=0)
+    canvas.save()
+    writer = PdfWriter(clone_from=io.BytesIO(buffer.getvalue()))
+    [field] = writer.pages[0]["/Annots"]
+    field.get_object()[NameObject("/V")] = TextStringObject("Gudrun of Moss")
+    del field.get_object()["/AP"]
+    writer.write(filled := io.BytesIO())
+    assert pdf_content(filled.getvalue()).text == "Ship: Gudrun of Moss"
 
 
 def test_lines_of_chinese_are_put_together_without_a_blank():

@@ -96,6 +96,12 @@ def test_letters_that_nobody_sees_are_left_out_with_a_note(name):
     assert content.notes == (f"left out {count} letters {why}, on page 1",)
 
 
+def test_a_word_that_the_edge_of_the_page_cuts_stays_whole():
+    content = pdf_content(page(letters(x=540, text="sand steamers beyond the page")))
+    assert "sand steamers" in content.text and "beyond" not in content.text
+    assert content.notes == ("left out 13 letters outside the page, on page 1",)
+
+
 SEEN = {
     "white on a box": [box(darkblue), letters(white)],
     "pale grey": [letters(Color(0.8, 0.8, 0.8))],
