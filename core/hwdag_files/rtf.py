@@ -31,9 +31,9 @@ _SIGNS = {
     "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“",
     "rdblquote": "”", "emspace": " ", "enspace": " ", "qmspace": " ", "zwnj": "\u200c", "zwj": "\u200d",
     "~": "\xa0", "_": "\u2011", "\n": "\n\n", "\r": "\n\n", "{": "{", "}": "}", "\\": "\\",
-    "nestcell": "\t", "nestrow": "\n", "cell": "\x1d", "row": "\x1e",
+    "cell": "\x1d", "row": "\x1e", "nestcell": "\x1c", "nestrow": "\x1f",
 }  # fmt: skip
-"""The text of control words and symbols; group and record separators end a cell and a row."""
+"""The text of control words and symbols; separators end a cell or a row, of an inner table, too."""
 
 _SKIPPED = (
     "annotation colortbl filetbl fldinst ftncn ftnsep ftnsepc aftncn aftnsep aftnsepc listtable"
@@ -46,7 +46,7 @@ _GROUPS = {
     **dict.fromkeys(("fonttbl", "stylesheet", "info", "footnote", "upr"), ""),
     **{"listtext": "number", "pntext": "number"},
 }
-_STARRED = frozenset({"shpinst", "ud"})
+_STARRED = frozenset({"shpinst", "ud", "nesttableprops"})
 """Groups of later versions of RTF that hold text."""
 
 _CODE_PAGES = {
@@ -97,6 +97,8 @@ class _Flow:
     blocks: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
+    inner_rows: list[list[str]] = field(default_factory=list)  # of a table within a cell
+    inner_cells: list[str] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     number: str = ""  # of an item of a list
     look: _State = _State()  # of the last text
@@ -262,7 +264,7 @@ class _Reader:
         elif state.group == "number":
             flow.number += text
         elif state.group in ("", "footnote"):
-            if text in ("\n\n", "\x1d", "\x1e"):
+            if text == "\n\n" or text in "\x1c\x1d\x1e\x1f":
                 self._end(flow, text)
             elif state.is_deleted or state.is_hidden:
                 kind = "deleted" if state.is_deleted else "hidden"
@@ -276,9 +278,18 @@ class _Reader:
         """End a paragraph, a cell or a row of a table."""
         if sign == "\x1d":
             flow.cells.append(flow.text())
+        elif sign == "\x1c":
+            flow.inner_cells.append(flow.text())
+        elif sign == "\x1f":
+            flow.inner_rows.append(flow.inner_cells)
+            flow.inner_cells = []
         elif sign == "\x1e":
             flow.rows.append(flow.cells)
             flow.cells = []
+            if flow.inner_rows:
+                self._end_table(flow)
+                flow.rows, flow.inner_rows = flow.inner_rows, []
+                self._end_table(flow)
         elif flow.look.in_table and "".join(flow.pieces).strip():
             flow.pieces.append("\n")
         elif text := flow.text():
@@ -294,9 +305,9 @@ class _Reader:
             flow.blocks.append(text)
 
     def _end_table(self, flow: _Flow) -> None:
-        if flow.rows:
+        if any(map(any, flow.rows)):
             flow.blocks.append("\n".join(table_lines(flow.rows, noted=self.noted)))
-            flow.rows = []
+        flow.rows = []
 
     def _ended(self, flow: _Flow) -> list[str]:
         """Return the blocks of a text, with what is still open."""

@@ -35,6 +35,7 @@ _LABEL = re.compile(r"(?=[^\W\d_a-z])(\w[\w.'’-]*(?: \w[\w.'’-]*){0,4})\s?[:
 _WITHOUT_BLANK = re.compile(f"(?![\u1000-\u109f])[{UNSPACED}、。！？]")
 _NOTES = {
     "comment": "{} comment{s}, style or region block{s} left out",
+    "broken": "{} line{s} of times left out that cannot be read",
     "astray": "{} line{s} without a time left out",
 }
 
@@ -63,7 +64,8 @@ def subtitles_content(data: bytes) -> Content:
     noted = Counter[str]()
     head, cues = _cues(text, noted)
     if not cues:
-        return Content(text, "", (*notes, "no times found: read as text"))
+        shown = "" if text.startswith("WEBVTT") else text
+        return Content(shown, "", (*notes, f"no times found{': read as text' * bool(shown)}"))
     title, metadata = _header(head)
     cues = _without_rolling(sorted(cues, key=lambda cue: cue.start))
     found, times = _written(_utterances(cues))
@@ -85,6 +87,8 @@ def _cues(text: str, noted: Counter[str]) -> tuple[list[str], list[Cue]]:
         shown = [one for one in blocks if not re.match(r"(?:NOTE|STYLE|REGION)\b", one)]
         noted["comment"] += len(blocks) - len(shown)
         kept = [line for line in "\n".join(shown).split("\n") if line.strip()]
+        noted["broken"] += sum("-->" in line for line in kept)
+        kept = [line for line in kept if "-->" not in line]
         cues.append(Cue(_seconds(found.groups()[:4]), _seconds(found.groups()[4:]), kept))
     first = starts[0] if starts else 0
     head = lines[: max(0, first - _is_name(lines, first - 1))] if starts else []
@@ -125,7 +129,8 @@ def _without_rolling(cues: list[Cue]) -> list[Cue]:
     """
     texts = [[_bare(line) for line in cue.lines] for cue in cues]
     stays = [0, *(_stay(one, two) for one, two in pairwise(texts))]
-    if 2 * sum(map(bool, stays)) <= len(cues):
+    rolling = sum(map(bool, stays))
+    if rolling < 2 or 2 * rolling < len(cues):
         return cues
     return [cue._replace(lines=cue.lines[n:]) for cue, n in zip(cues, stays, strict=True)]
 

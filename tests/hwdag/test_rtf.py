@@ -58,6 +58,15 @@ def test_rows_name_their_columns():
     )
 
 
+def test_a_table_within_a_cell_is_a_table():
+    rows = "".join(
+        rf"{a}\nestcell {b}\nestcell{{\*\nesttableprops\nestrow}}"
+        for a, b in [("Town", "Cars"), ("Hamar", "18")]
+    )
+    body = rf"\pard\intbl\itap2 {rows}\pard\intbl\itap1 \cell Age: 40\cell\row\pard End.\par"
+    assert read(body).text == "| Age: 40\n\n| Town, Cars\n| Hamar, Cars: 18\n\nEnd."
+
+
 def test_what_nobody_sees_is_noted():
     body = (
         r"The fee is {\deleted 70}{\revised 80}{\v 90} euros.{\footnote\pard{\super\chftn} By {\b us}.}"

@@ -138,6 +138,14 @@ def test_the_head_of_webvtt_is_title_and_metadata():
     assert content.notes == ("3 comments, style or region blocks left out",)
 
 
+def test_times_that_cannot_be_read_are_no_text():
+    broken = srt("One.", "Two.").replace("00:00:02,100 -->", "00:00:0d,100 -->")
+    content = subtitles_content(broken.encode())
+    assert "-->" not in content.text and content.text.endswith("Two.")
+    assert content.notes == ("1 line of times left out that cannot be read",)
+    assert subtitles_content(b"WEBVTT\n").text == ""
+
+
 def test_other_texts_are_said():
     content = subtitles_content(b"Only text.\n\nNo times.")
     assert content.text == "Only text.\n\nNo times."
