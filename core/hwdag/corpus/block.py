@@ -19,7 +19,7 @@ from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG
 from hwdag.text.draft import Draft
 from hwdag.text.headings import parted, searched_text
-from hwdag.text.words import codes, content_words
+from hwdag.text.words import codes, content_words, section_number
 from hwdag.types import Node
 
 LONGEST_NAME = 8
@@ -221,6 +221,10 @@ def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Posting
     """Return the length of each node in words, nodes by word, and nodes by heading."""
     texts = map(searched_text, nodes)
     counted = [Counter(content_words(text) + codes(text)) for text in texts]
+    lengths = np.array([counter.total() for counter in counted], np.int32)
+    for node, counter in zip(nodes, counted, strict=True):
+        starts = {section_number(node.text), section_number(parted(node.heading)[1] + " ")}
+        counter.update(map(number_word, starts - {""}))
     words = Postings.of(
         (key_of(word), row, count)
         for row, counter in enumerate(counted)
@@ -232,7 +236,12 @@ def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Posting
         # brackets only tell namesakes apart
         if 0 < len(name := content_words(parted(node.heading)[1].partition("(")[0])) <= LONGEST_NAME
     )
-    return np.array([c.total() for c in counted], np.int32), words, names
+    return lengths, words, names
+
+
+def number_word(number: str) -> str:
+    """Return the word by which sections of a number are indexed, which no text has."""
+    return f"§{number}"
 
 
 def verbatim(node: Node) -> tuple[int, int]:

@@ -199,6 +199,12 @@ class Corpus:
         slices[other] = np.stack([-1 - indices[other]] * 3, axis=1)
         return indices[np.sort(np.unique(slices, axis=0, return_index=True)[1])]
 
+    def document_of(self, index: int) -> range:
+        """Return the nodes of the document of a node."""
+        start, segment, row = self._place(index)
+        document = segment.document_of(row)
+        return range(start + segment.first[document], start + segment.first[document + 1])
+
     def inside(self, index: int) -> Indices:
         """Return other nodes whose text is a slice of this one's text: reading them too adds nothing."""
         return self._slices(index, np.greater_equal, np.less_equal)

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from hwdag.arrays import Floats, Indices, Ints, Mask
-from hwdag.corpus.block import LONGEST_NAME, key_of, ranges
+from hwdag.corpus.block import LONGEST_NAME, key_of, number_word, ranges
 from hwdag.corpus.segments import Segment
 from hwdag.text.words import content_words
 
@@ -84,6 +84,10 @@ class Lexicon:
         entries = self._entries(words)
         few = max(FEW, FEW_SHARE * self._count)
         return self._scored(entries.only(self._frequencies(entries) <= few))
+
+    def numbered(self, numbers: Collection[str]) -> Indices:
+        """Visible nodes of sections and clauses that begin with one of these numbers, ascending."""
+        return self._scored(self._entries(list(map(number_word, numbers))))[0]
 
     def named_in(self, text: str, *, but: Collection[str] = ()) -> Indices:
         """Visible nodes under a heading that occurs in `text`, word for word, ascending.

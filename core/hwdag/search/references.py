@@ -1,7 +1,7 @@
 """References: a visited node raises the score of nodes that it mentions or echoes (not in the papers).
 
-A node becomes more relevant if a visited node mentions its heading, or shares rare words with it that the
-question does not have. The n-th visited node refers with weight 1 / sqrt(n).
+A node becomes more relevant if a visited node mentions its heading or its number ("see section 9.3"), or
+shares rare words with it that the question does not have. The n-th visited node refers with weight 1 / sqrt(n).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from hwdag.arrays import Floats, Indices
 from hwdag.corpus.view import View
 from hwdag.search.question import Question
-from hwdag.text.words import content_words
+from hwdag.text.words import content_words, section_references
 
 CODES = 0.5
 """Weight of the codes that a question names, compared with a similarity of at most 1: no embedding tells codes apart."""
@@ -30,7 +30,7 @@ class References:
     """
 
     def __init__(self, view: View, question: Question) -> None:
-        self._lexicon = view.lexicon
+        self._corpus, self._lexicon = view.corpus, view.lexicon
         self._asked = frozenset(question.content_words)
         self.mentions = np.zeros(len(view))
         self.echoes = np.zeros(len(view))
@@ -41,6 +41,10 @@ class References:
         self._visits += 1
         weight = self._visits**-0.5
         named = self._lexicon.named_in(text, but=self._asked)
+        if numbers := section_references(text):
+            own = self._corpus.document_of(index)
+            found = self._lexicon.numbered(numbers)
+            named = np.append(named, found[(found >= own.start) & (found < own.stop)])
         mentioned = _raise(self.mentions, named, np.full(len(named), weight))
         return np.append(mentioned, self._echo(index, text, weight))
 

@@ -42,6 +42,12 @@ MONTHS = {
 _VERBS = ("may", "march")
 _CODE = re.compile(r"(?<![\w.:/-])(?=[\w.:/-]*\d)\w+(?:[.:/-]\w+)+")
 
+_SECTION = r"(?:§+|\b(?:sections?|clauses?|articles?|art\.|chapters?|paragraphs?|abschnitt|ziffer|artikel|kapitel|punkt)\b)\s*"
+_REFERENCE = re.compile(_SECTION + r"(\d{1,4}(?:\.\d{1,4}){0,5})", re.I)
+_NUMBERED = re.compile(
+    rf"[\s#*_]*(?:{_SECTION}(\d[\d.]*)|(\d{{1,4}}(?:\.\d{{1,4}}){{1,5}})\b|(\d{{1,4}})[.)]?\s)",
+    re.I,
+)
 
 _UNSEEN = re.compile("[\xad\u180e\u200b\u2060\ufeff]")
 _COMPATIBLE = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc\uff01-\uffdc]+")
@@ -67,6 +73,17 @@ def words(text: str) -> list[str]:
 def codes(text: str) -> list[str]:
     """Find numbers and codes of several parts, lower-cased: "4.2", "2022-03-05", "vx-7-40-2"."""
     return _CODE.findall(plain(text).lower())
+
+
+def section_references(text: str) -> list[str]:
+    """Find the numbers of the sections that a text refers to: "9.3" in "see section 9.3" or "§ 9.3"."""
+    return _REFERENCE.findall(text)
+
+
+def section_number(text: str) -> str:
+    """Return the number that a heading or a clause begins with: "9.3" of "9.3 The landlord waits"; else ""."""
+    found = _NUMBERED.match(text)
+    return (found[1] or found[2] or found[3]).rstrip(".") if found else ""
 
 
 def content_words(text: str) -> list[str]:
