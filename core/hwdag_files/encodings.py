@@ -32,6 +32,13 @@ _BYTE_ORDER_MARKS = (
 )
 _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 
+_ESCAPED = (
+    (b"\x1b$B", "iso2022_jp_2"),
+    (b"\x1b$@", "iso2022_jp_2"),
+    (b"\x1b$)C", "iso2022_kr"),
+)
+"""Encodings that ASCII and escape sequences write, by one of these."""
+
 _EXTENDED = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
@@ -51,7 +58,8 @@ _LATIN = (
     "mac_roman",
 )
 _OTHERS = (
-    *("gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "koi8_u", "cp866"),
+    *("gb18030", "big5", "cp932", "euc_jp", "cp949", "johab", "cp1251", "koi8_r", "koi8_u"),
+    *("iso8859_5", "cp866", "cp855", "mac_cyrillic", "iso8859_6"),
     *("cp1253", "cp1255", "cp1256", "cp874", "cp1250", "cp1252", "cp1254", "cp1257"),
 )
 _NAMES = {
@@ -109,6 +117,10 @@ def _decoded(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
         data = data.replace(b"\0", b"")
         notes.append(f"{nul} NUL byte{'s' * (nul > 1)} left out")
     declared = codecs.lookup(declared).name
+    escaped = next((one for sign, one in _ESCAPED if sign in data), None)
+    if escaped and declared in ("utf-8", "ascii"):
+        notes.append(f"escape sequences: read as {_name(escaped)} (guessed)")
+        return data.decode(escaped, COUNTED), tuple(notes)
     text = data.decode(_EXTENDED.get(declared, declared), COUNTED)
     lost = without_surrogates(text)[1] if declared == "utf-8" else 0
     if lost and not _is_damaged(data, lost) and (encoding := _guessed(data)):
@@ -145,7 +157,7 @@ def _guessed(data: bytes) -> str | None:
             size += len(line)
         if size > SAMPLE:
             break
-    sample = b"\n".join(lines)[:SAMPLE]
+    sample = b"\n".join(lines)
     high = sum(byte > 127 for byte in sample)
     odd, latin = min((_odd(sample, one), at) for at, one in enumerate(_LATIN))
     if odd < 1 or (high < MOST_LATIN * len(sample) and odd <= MOST_ODD * high):

@@ -41,6 +41,7 @@ OTHER_SCRIPTS = [
     ("cp1251", RUSSIAN),
     ("koi8_r", RUSSIAN),
     ("cp866", RUSSIAN),
+    ("iso8859_5", RUSSIAN * 9),
     ("cp1253", GREEK),
     ("iso8859_7", GREEK.replace("€", "$")),
     ("cp1255", "השוכר ישלם את שכר הדירה עד החמישי בכל חודש."),
@@ -95,6 +96,15 @@ def test_declared_encodings_are_read_as_browsers_do(encoding):
         "cp874": ("tis-620", "“ก”"),
     }[encoding]
     assert decoded(text.encode(encoding), declared) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("iso2022_jp", "契約書。家賃は五日まで。"), ("iso2022_kr", "임차인은 오일까지 지급한다.")],
+)
+def test_encodings_of_escape_sequences(encoding, text):
+    found, notes = decoded(text.encode(encoding))
+    assert found == text and notes[0].startswith("escape sequences: read as ISO2022-")
 
 
 def test_damaged_utf_8_stays_utf_8():
