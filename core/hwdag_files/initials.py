@@ -11,6 +11,7 @@ LARGE = 1.7  # type of an initial, at least, over that of the lines next to it
 LONGEST = 2  # letters, such as a quotation mark and a letter
 CAPITAL_HEIGHT = 0.7  # of a capital over its baseline, in sizes of its type
 DESCENT = 0.21  # below it
+MOST_INITIALS = 20  # of a page; a drawing may have any number of large letters
 FEWEST_LINES = 2  # next to an initial; else it is on the line itself
 
 
@@ -20,7 +21,7 @@ def with_initials(words: Sequence[Word]) -> list[Word]:
         return []
     usual = median(word.size for word in words)
     large = [word for word in words if word.size > LARGE * usual and _may_begin(word)]
-    if not large:
+    if not large or len(large) > MOST_INITIALS:
         return list(words)
     left_out, changed = set[int](), dict[int, Word]()
     for initial in large:

@@ -32,7 +32,7 @@ DESCENT = 0.21
 ASKEW = 0.2
 """Slope of a line that counts as level; that of a scan may be a little askew."""
 
-MOST_FIELDS = 5000  # of a page's form that are looked at
+MOST_FIELDS = 1000  # of a page's form that are looked at
 MOST_DOTS = 5000  # of a side of a page that is drawn
 MOST_COPIES = 1000  # texts of a page that are drawn again, to be looked at
 SAME_PLACE = 2.0  # points, between the sides of a text and of its copy

@@ -5,8 +5,10 @@ lines -> straightened and joined -> crossings -> cells -> tables
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from hwdag_files.drawings import Boxes
 
 NEAR = 3.0  # points within which lines are one, go on or cross
 SHORTEST = 3.0  # points
+MOST_CROSSINGS = 20_000  # of the lines of a table; graph paper has more
 
 Cell = tuple[float, float, float, float]  # left, top, right, bottom
 Level = tuple[float, float, float]  # where a line is, and from where to where it goes
@@ -66,16 +69,20 @@ def _cells(level: Sequence[Level], upright: Sequence[Level]) -> Iterator[Cell]:
         & (top <= y[:, None] + NEAR)
         & (bottom >= y[:, None] - NEAR)
     )
+    if crosses.sum() > MOST_CROSSINGS:
+        return
     across = [np.flatnonzero(line).tolist() for line in crosses]
     down = [np.flatnonzero(line).tolist() for line in crosses.T]
     places, heights, is_crossed = x.tolist(), y.tolist(), crosses.tolist()
     for at, line in enumerate(across):
         for number, here in enumerate(line):
-            beside = [one for one in line[number + 1 :] if places[one] > places[here]]
-            for below in down[here]:
-                if heights[below] <= heights[at]:
-                    continue
-                if (corner := next((one for one in beside if is_crossed[below][one]), -1)) >= 0:
+            for below in down[here][bisect_right(down[here], at) :]:
+                beside = (
+                    other
+                    for other in islice(line, number + 1, None)
+                    if is_crossed[below][other] and places[other] > places[here]
+                )
+                if heights[below] > heights[at] and (corner := next(beside, -1)) >= 0:
                     yield places[here], heights[at], places[corner], heights[below]
                     break
 

@@ -14,6 +14,7 @@ LARGE = 1.8  # type of a mark, at least, over that of the text
 PALE = 0.6  # contrast of a mark over the text, at most, over that of the text
 FAINT = 0.35  # contrast of a mark on an empty part of the page
 CROSSED = 3  # words of the text, at least, that a mark goes over that is as dark as they are
+MOST_WORDS = 8  # of all marks of a page; more are a drawing, such as a cloud of words
 SAME_PLACE = 10.0  # points, between a mark and that of another page
 CAPITAL_HEIGHT, DESCENT = 0.7, 0.21  # of letters over and below their baseline, in sizes
 
@@ -51,6 +52,8 @@ def part_marks(words: Sequence[Word]) -> tuple[list[Word], list[Mark]]:
     )
     crosses = {id(word) for word, number in zip(words, crossed, strict=True) if number}
     marked = [word for word, found in zip(words, is_mark, strict=True) if found]
+    if len({word.text for word in marked}) > MOST_WORDS:
+        return list(words), []
     others = [word for word, found in zip(words, is_mark, strict=True) if not found]
     is_over_text = any(id(word) in crosses for word in marked)
     lines = lines_of(list(pieces_of(marked))) if marked else ()

@@ -83,3 +83,14 @@ def test_large_type_above_the_text_of_one_page_is_its_title(colour):
 def test_a_heading_that_is_on_two_pages_stays(colour):
     content = pages(2, mark="Works of Hamar", colour=colour, y=720, size=30)
     assert content.text.count("# Works of Hamar") == 2
+
+
+def test_the_words_of_a_cloud_are_no_marks():
+    canvas = Canvas(buffer := io.BytesIO(), pagesize=A4, invariant=1)
+    words = list(dict.fromkeys(" ".join(TEXTS).split()))[:90]
+    for i, word in enumerate(words):
+        canvas.setFont("Helvetica", 30 if i % 4 == 0 else 9)
+        canvas.drawString(72 + 47 * (i % 9), 600 - 14 * (i // 9), word)
+    canvas.save()
+    content = pdf_content(buffer.getvalue())
+    assert [word for word in words if word not in content.text] == [] and content.notes == ()
