@@ -90,7 +90,7 @@ def test_the_words_of_a_cloud_are_no_marks():
     words = list(dict.fromkeys(" ".join(TEXTS).split()))[:90]
     for i, word in enumerate(words):
         canvas.setFont("Helvetica", 30 if i % 4 == 0 else 9)
-        canvas.drawString(72 + 47 * (i % 9), 600 - 14 * (i // 9), word)
+        canvas.drawString(40 + 66 * (i % 8), 700 - 14 * (i // 8), word)
     canvas.save()
     content = pdf_content(buffer.getvalue())
     assert [word for word in words if word not in content.text] == [] and content.notes == ()
