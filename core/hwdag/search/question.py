@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hwdag.arrays import Vectors
+from hwdag.text.anaphora import asking_part
 from hwdag.text.words import codes, with_month_numbers, without_stopwords, words
 
 History = Sequence[tuple[str, str]]
@@ -20,7 +21,7 @@ class Question:
     Attributes:
         text: the question, rewritten to stand alone if a model could rewrite it.
         vector: its embedding, (dimension,).
-        words: all of its words, in order.
+        words: all words of the part that asks, in order.
         content_words: its distinct words except stopwords, in order.
         asked_words: the content words, the numbers of the months among them, and the codes.
         codes: its numbers and codes of several parts, such as "4.2".
@@ -38,14 +39,15 @@ class Question:
     @classmethod
     def of(cls, text: str, vector: Vectors, history: History = ()) -> Self:
         """Split a question into words."""
-        found = words(text)
-        content, named = without_stopwords(found), codes(text)
+        text_asked = asking_part(text)
+        found = words(text_asked)
+        content, named = without_stopwords(found), codes(text_asked)
         return cls(
             text=text,
             vector=vector,
             words=found,
             content_words=tuple(dict.fromkeys(content)),
-            asked_words=tuple(dict.fromkeys(with_month_numbers(content, text) + named)),
+            asked_words=tuple(dict.fromkeys(with_month_numbers(content, text_asked) + named)),
             codes=tuple(named),
             history=history,
         )

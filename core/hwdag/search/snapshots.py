@@ -28,6 +28,7 @@ from hwdag.search.request import SearchRequest
 from hwdag.store.database import corrupt
 from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
+from hwdag.text.anaphora import asking_part
 from hwdag.types import Document, Retrieval
 
 MAX_RESTARTS = 5
@@ -99,7 +100,7 @@ class Snapshots:
 
     def _embedded(self, question: str, embedder: Embedder) -> Vectors:
         dimension = self._store.header.dimension
-        vector = embedded_question(embedder, question)
+        vector = embedded_question(embedder, asking_part(question))
         # why: a row of several embeddings can be read as more of shorter ones
         if vector.shape != (dimension,):
             raise IndexMismatch(

@@ -1,6 +1,6 @@
-"""Whether a question within a conversation can be understood without the turns before it (not in the papers).
+"""Which part of a message asks, and whether that can be understood without what is before it (not in the papers).
 
-It cannot if it has no words of its own ("Why?"), is no whole question ("And in winter?"), or has a pronoun
+A question within a conversation cannot if it has no words of its own ("Why?"), is no whole question ("And in winter?"), or has a pronoun
 whose antecedent it does not name ("When was she born?").
 """
 
@@ -10,7 +10,11 @@ import re
 from collections.abc import Iterable
 
 from hwdag.text.languages import is_function_word, told_language
+from hwdag.text.sentences import is_question, sentences
 from hwdag.text.words import STOPWORDS
+
+LONG_QUESTION = 600
+"""Characters of a question that asks in full; a longer one is a message with a question in it."""
 
 _PRONOUNS = {
     "en": "he she they him them her hers his its their theirs it this these those that there then here "
@@ -75,7 +79,9 @@ _ARABIC = re.compile(r"\b(?:هو|هي|هم|ذلك|تلك|هناك|هذا|هذه)
 
 
 def stands_alone(question: str) -> bool:
-    """Return whether a question can be understood without earlier ones."""
+    """Return whether a question can be understood without earlier ones; a long message can."""
+    if len(question) > LONG_QUESTION:  # why: the patterns below take the square of a length
+        return True
     language = told_language(question)
     if language in ("zh", "ar"):
         return not (_CHINESE if language == "zh" else _ARABIC).search(question)
@@ -98,6 +104,27 @@ def stands_alone(question: str) -> bool:
         )
         if match.group() in pronouns or match.group().lower() in pronouns - {"sie", "ihr", "ihre"}
     )
+
+
+def asking_part(message: str) -> str:
+    """Return the part of a message that is searched for: all of it, unless it is long.
+
+    A long message is searched for its last question with the rest of the paragraph, or for its first and last
+    sentence if it has no question mark. A question that cannot be understood alone keeps the text before it.
+    """
+    if len(message) <= LONG_QUESTION:
+        return message
+    parts = [message[part.start : part.end] for part in sentences(message)]
+    asking = next(filter(is_question, reversed(parts)), None)
+    if asking is None:
+        return f"{parts[0][:LONG_QUESTION]} {parts[-1][-LONG_QUESTION:]}"
+    end = message.rindex(asking) + len(asking)
+    if not stands_alone(asking):
+        return message[max(0, end - LONG_QUESTION) : end]
+    start = message.rfind("\n\n", 0, end) + 1
+    end = next((at for at in [message.find("\n\n", end)] if at >= 0), len(message))
+    paragraph = message[start:end].strip()
+    return paragraph if len(paragraph) <= LONG_QUESTION else asking[-LONG_QUESTION:]
 
 
 def own_words(words: Iterable[str]) -> set[str]:
