@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -34,6 +35,11 @@ def as_notes(noted: Mapping[str, int], texts: Mapping[str, str]) -> tuple[str, .
         for kind, text in texts.items()
         if (number := noted.get(kind, 0))
     )
+
+
+def has_ocr() -> bool:
+    """Return whether the extra `ocr` is installed."""
+    return find_spec("rapidocr") is not None and find_spec("onnxruntime") is not None
 
 
 def said(error: Exception) -> str:

@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 from hwdag.text.characters import without_surrogates
 from hwdag_files.content import Content, UnreadableError, said
 from hwdag_files.encoded import without_encoded
+from hwdag_files.kinds import PICTURE
 from hwdag_files.packages import check_packed
 from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 
@@ -89,6 +90,10 @@ def parse(data: bytes, suffix: str, layout_seconds: float | None = None) -> Cont
         from hwdag_files.pdf import pdf_content  # why here: PDFium stays out of other processes
 
         content = pdf_content(data, layout_seconds=layout_seconds)
+    elif suffix == PICTURE:
+        from hwdag_files.pictures import picture_content
+
+        content = picture_content(data, layout_seconds=layout_seconds)
     else:
         content = _converted(data, suffix)
     if len(content.text) > MOST_CHARACTERS:

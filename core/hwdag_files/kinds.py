@@ -20,19 +20,22 @@ _OLD_OFFICE = Kind(
     "an old Office file, an Outlook message or an encrypted document",
     advice="save it in a current format (.docx, .xlsx, .pptx, .eml), without a password",
 )
-_PICTURE = "convert it with OCR"
+PICTURE = ".picture"
+"""In place of a suffix: pictures that OCR reads, whatever their format."""
+
+_OCR = "to read it, install the extra: pip install 'hwdag[ocr]'"
 _UNPACK = "unpack it"
 
 _STARTS = (
     (b"%PDF-", Kind("a PDF", ".pdf")),
     (b"{\\rtf", Kind("an RTF document", ".rtf")),
-    (b"\x89PNG\r\n\x1a\n", Kind("a PNG image", advice=_PICTURE)),
-    (b"\xff\xd8\xff", Kind("a JPEG image", advice=_PICTURE)),
-    (b"GIF87a", Kind("a GIF image", advice=_PICTURE)),
-    (b"GIF89a", Kind("a GIF image", advice=_PICTURE)),
-    (b"II*\0", Kind("a TIFF image", advice=_PICTURE)),
-    (b"MM\0*", Kind("a TIFF image", advice=_PICTURE)),
-    (b"8BPS\0", Kind("a Photoshop image", advice=_PICTURE)),
+    (b"\x89PNG\r\n\x1a\n", Kind("a PNG image", PICTURE, _OCR)),
+    (b"\xff\xd8\xff", Kind("a JPEG image", PICTURE, _OCR)),
+    (b"GIF87a", Kind("a GIF image", PICTURE, _OCR)),
+    (b"GIF89a", Kind("a GIF image", PICTURE, _OCR)),
+    (b"II*\0", Kind("a TIFF image", PICTURE, _OCR)),
+    (b"MM\0*", Kind("a TIFF image", PICTURE, _OCR)),
+    (b"8BPS\0", Kind("a Photoshop image", advice="export it as PNG")),
     (b"\0\0\1\0", Kind("an icon")),
     (b"AT&TFORM", Kind("a DjVu document", advice="convert it to PDF")),
     (b"%!PS", Kind("a PostScript program", advice="convert it to PDF")),
@@ -120,13 +123,18 @@ def kind_of(data: bytes, suffix: str = "") -> Kind | None:
         return _package(data)
     if data[4:8] == b"ftyp":
         is_image = data[8:12] in (b"heic", b"heix", b"mif1", b"avif")
-        return Kind("an image", advice=_PICTURE) if is_image else Kind("a video or recording")
+        return (
+            Kind("an image", advice="export it as PNG")
+            if is_image
+            else Kind("a video or recording")
+        )
     if data.startswith(b"RIFF") and data[8:12] in _RIFF:
-        return Kind(_RIFF[data[8:12]])
+        is_image = data[8:12] == b"WEBP"
+        return Kind(_RIFF[data[8:12]], *((PICTURE, _OCR) if is_image else ()))
     if data[_TAR_AT : _TAR_AT + 5] == b"ustar":
         return Kind("a tar archive", advice=_UNPACK)
     if data.startswith((b"MZ", b"BM")) and is_binary:
-        return Kind("a program" if data.startswith(b"MZ") else "a BMP image")
+        return Kind("a program") if data.startswith(b"MZ") else Kind("a BMP image", PICTURE, _OCR)
     if suffix not in _MARKED_UP and _PAGE.match(data[:2048]):
         return Kind("an HTML page", ".html")
     return None

@@ -7,7 +7,6 @@ turned. So the page is turned upright first, and the order comes from our layout
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from statistics import mean, median
 from typing import Any, NamedTuple
 
@@ -30,11 +29,6 @@ class Recognised(NamedTuple):
     words: list[Word]
     height: float
     confidence: float
-
-
-def is_installed() -> bool:
-    """Return whether RapidOCR is installed."""
-    return find_spec("rapidocr") is not None and find_spec("onnxruntime") is not None
 
 
 def recognise(image: Image, dpi: float = DPI) -> Recognised:

@@ -17,7 +17,7 @@ from pypdfium2.raw import FPDF_ERR_PASSWORD
 from hwdag.text.characters import without_surrogates
 from hwdag.text.words import UNSPACED
 from hwdag_files import layout, ocr
-from hwdag_files.content import Content, UnreadableError, said
+from hwdag_files.content import Content, UnreadableError, has_ocr, said
 from hwdag_files.page_texts import PageText, joined, undivided
 from hwdag_files.pdfium import PageReader, drawn
 
@@ -86,7 +86,7 @@ def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
 
 
 def _needs_ocr() -> str:
-    return "needs OCR" if ocr.is_installed() else "needs OCR: pip install 'hwdag[ocr]'"
+    return "needs OCR" if has_ocr() else "needs OCR: pip install 'hwdag[ocr]'"
 
 
 def _check_fonts(found: _Found) -> None:
@@ -148,7 +148,7 @@ def _read(pdf: PdfDocument, seconds: float | None) -> _Found:
 def _recognise(pdf: PdfDocument, found: _Found, seconds: float | None) -> None:
     """Read the pages that are pictures by OCR, if it is installed, within `seconds`."""
     pictures = [number for number in found.empty if found.pages[number].has_pictures]
-    if not pictures or not ocr.is_installed():
+    if not pictures or not has_ocr():
         return
     try:
         with _alarm(seconds and OCR_SHARE * seconds):

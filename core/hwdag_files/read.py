@@ -11,10 +11,10 @@ from typing import Any
 
 from hwdag.errors import InputError
 from hwdag.types import Document
-from hwdag_files.content import Content, UnreadableError
+from hwdag_files.content import Content, UnreadableError, has_ocr
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
 from hwdag_files.encodings import UNREADABLE
-from hwdag_files.kinds import ARCHIVE, kind_of
+from hwdag_files.kinds import ARCHIVE, PICTURE, kind_of
 from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 from hwdag_files.texts import PLAIN_READERS, as_markdown, text_content
 
@@ -165,6 +165,8 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         or (suffix in READERS and READERS[suffix] is READERS.get(kind.suffix))
     ):
         return _read_as(suffix, data, max_seconds)
+    if kind.suffix == PICTURE and has_ocr():
+        return convert(data, PICTURE, max_seconds=max_seconds)
     if kind.suffix not in KNOWN_SUFFIXES:
         advice = f"; {kind.advice}" if kind.advice else ""
         raise UnreadableError(f"it is {kind.name}, which hwdag does not read{advice}")

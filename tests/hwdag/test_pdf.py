@@ -28,7 +28,7 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Frame, FrameBreak, PageBreak, Paragraph, Table
 
 from hwdag.text.sentences import sentences
-from hwdag_files import layout, ocr, open_tables, pieces, words
+from hwdag_files import layout, open_tables, pieces, words
 from hwdag_files import pdf as pdf_module
 from hwdag_files.pdf import pdf_content
 from hwdag_files.read import read_documents
@@ -36,7 +36,7 @@ from hwdag_files.read import read_documents
 
 @pytest.fixture(autouse=True)
 def without_ocr(monkeypatch):
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    monkeypatch.setattr(pdf_module, "has_ocr", lambda: False)
 
 
 STAFF = [

@@ -10,8 +10,10 @@ from pdf_world import HARBOUR, SCHOOL, WATERWORKS, wrapped
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from hwdag_files import layout, ocr
+from hwdag_files import layout, ocr, read
+from hwdag_files import pdf as pdf_module
 from hwdag_files.pdf import pdf_content
+from hwdag_files.read import read_documents
 from hwdag_files.words import Word
 
 
@@ -26,7 +28,7 @@ def scan(data, degrees=0, dpi=120):
 
 
 def test_without_ocr_the_note_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    monkeypatch.setattr(pdf_module, "has_ocr", lambda: False)
     content = pdf_content(scan(pdf_world.written(pdf_world.body())))
     assert content.text == ""
     assert content.notes == (
@@ -64,3 +66,35 @@ def test_a_scan_is_read_in_order_however_it_is_turned(degrees):
     content = pdf_content(scan(pdf_world.built(story, frames=frames), degrees, dpi=200))
     assert content.text.replace("\n", " ") == f"{WATERWORKS}  {SCHOOL}"
     assert "page 1 read by OCR, mean confidence 0.9" in content.notes[0]
+
+
+def photo(kind, turned=False, pages=1):
+    data = pdf_world.written(pdf_world.body())
+    picture = pypdfium2.PdfDocument(data)[0].render(scale=200 / 72).to_pil().convert("RGB")
+    exif = picture.getexif()
+    if turned:  # as a camera notes it that was held upright
+        picture, exif[0x0112] = picture.rotate(90, expand=True), 6
+    more = {"save_all": True, "append_images": [picture] * (pages - 1)} if pages > 1 else {}
+    picture.save(buffer := io.BytesIO(), kind, exif=exif, **more)
+    return buffer.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "options"), [("PNG", {}), ("JPEG", {"turned": True}), ("TIFF", {"pages": 2})]
+)
+def test_a_picture_that_is_named_is_read(tmp_path, kind, options):
+    pytest.importorskip("rapidocr")
+    path = tmp_path / f"page.{kind.lower()}"
+    path.write_bytes(photo(kind, **options))
+    [document] = read_documents([path])
+    pages = options.get("pages", 1)
+    assert document.text == "\n\n".join([WATERWORKS] * pages)
+    assert len(document.page_starts) == pages
+
+
+def test_without_ocr_a_picture_is_refused_with_the_way_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "has_ocr", lambda: False)
+    (tmp_path / "page.png").write_bytes(photo("PNG"))
+    [skipped] = read_documents([tmp_path / "page.png"])
+    assert "a PNG image" in skipped.reason and "pip install 'hwdag[ocr]'" in skipped.reason
