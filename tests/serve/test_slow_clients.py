@@ -89,6 +89,15 @@ def test_a_second_request_on_a_connection_has_the_same_time(port):
         assert SECONDS * 0.9 < time.monotonic() - began < 20 * SECONDS
 
 
+def test_a_body_for_agents_that_stops_is_refused(port):
+    pytest.importorskip("mcp", reason="needs the extra mcp")
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
+    closed, connection = connected(port)
+    with closed:
+        connection.sendall(head + b'{"json')
+        assert b" 408 " in rest(connection).split(b"\r\n")[0]
+
+
 def test_a_body_that_stops_is_refused_and_holds_no_slot(port):
     """More slow uploads than there are slots; afterwards there is room for one that is quick."""
     head = b"PUT /api/documents/a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n"
