@@ -230,9 +230,9 @@ def steps_of_the_frontier(corpus: Corpus, rng: np.random.Generator) -> float:
     for _ in range(QUESTIONS):
         vector = random_vectors(rng, 1)[0]
         view, question = View.of(corpus), Question.of(sentence(rng), vector)
-        likeness = Similarity(view, question.asked_words, vector, scoring).values
+        similarity = Similarity(view, question.asked_words, vector, scoring).values
         references = References(view, question)
-        frontier = Frontier(view, likeness, scoring=scoring, references=references)
+        frontier = Frontier(view, similarity, scoring=scoring, references=references)
         for _ in range(STEPS):
             began = time.process_time()
             best = frontier.best(lambda indices: [1] * len(indices), 100)

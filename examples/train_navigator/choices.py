@@ -11,7 +11,7 @@ from examples.train_navigator.states import SCORING, World
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.corpus.similarity import Similarity
 from hwdag.corpus.view import View
-from hwdag.search.features import Signals
+from hwdag.search.features import NodeFeatures
 from hwdag.search.frontier import Frontier
 from hwdag.search.question import Question as SearchQuestion
 from hwdag.types import Node, Span
@@ -33,9 +33,9 @@ Embed = Callable[[str, Sequence[str]], Vectors]
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Nodes that a walk chose from: their signals, (k, signals), and gains, (k,)."""
+    """Nodes that a walk chose from: their features, (k, features), and gains, (k,)."""
 
-    signals: Vectors
+    features: Vectors
     gains: Vectors
 
 
@@ -51,29 +51,29 @@ def choices(
     view = View.of(corpus)
     asked = SearchQuestion.of(question.text, vector)
     similarity = Similarity(view, asked.asked_words, vector, SCORING)
-    signals = Signals(view, asked, similarity, corpus.fetch)
+    features = NodeFeatures(view, asked, similarity, corpus.fetch)
     read: list[int] = []
     found: list[Choice] = []
 
     class Noting:
-        """A guide that keeps the order of the scores."""
+        """A ranker that keeps the order of the scores."""
 
-        def judge(self, frontier: Frontier, indices: Indices, scores: Floats) -> Floats:
+        def rank(self, frontier: Frontier, indices: Indices, scores: Floats) -> Floats:
             gained = gains(world, question, read, indices)
             if gained.min() < gained.max():
-                signs = signals.of(frontier, indices, scores).astype(np.float32)
+                signs = features.of(frontier, indices, scores).astype(np.float32)
                 found.append(Choice(signs, gained))
             return scores
 
         def visit(self, index: int, node: Node) -> Floats | None:
-            signals.visit(index)
+            features.visit(index)
             read.append(index)
             if len(read) > reads:
                 return None
             similarity.add(embed(question.text, [node.text]))
             return similarity.values
 
-    frontier = Frontier.of(view, asked, similarity.values, SCORING, guide=Noting())
+    frontier = Frontier.of(view, asked, similarity.values, SCORING, ranker=Noting())
     room = WORDS
     while (best := frontier.best(world.lengths, room)) is not None:
         room -= world.lengths([best])[0]

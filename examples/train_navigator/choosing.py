@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from examples.train_navigator.choices import Choice
 from hwdag.arrays import Vectors
-from hwdag.search.frontier import JUDGED
-from hwdag.search.navigator import Scorer, inputs
+from hwdag.search.frontier import RERANK_CANDIDATES
+from hwdag.search.navigator import FeatureRanker, inputs
 
 HIDDEN = (32, 16)
 DROPOUT = 0.1
@@ -22,10 +22,10 @@ BATCH = 64
 RATE, DECAY = 2e-3, 1e-3
 
 
-def fit_scorer(choices: Sequence[Choice], *, seed: int = 0) -> Scorer:
+def fit_scorer(choices: Sequence[Choice], *, seed: int = 0) -> FeatureRanker:
     """Train on choices: a softmax over the nodes of each, weighed by the most that could be gained."""
     torch.manual_seed(seed)
-    rows = np.concatenate([choice.signals for choice in choices])
+    rows = np.concatenate([choice.features for choice in choices])
     mean, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-3
     x, target, worth, seen = _padded(choices, mean, scale)
     sizes = (x.shape[-1], *HIDDEN, 1)
@@ -47,12 +47,12 @@ def fit_scorer(choices: Sequence[Choice], *, seed: int = 0) -> Scorer:
             optimizer.step()
             schedule.step()
     layers = tuple((_array(layer.weight.T), _array(layer.bias)) for layer in linear)
-    return Scorer(mean, scale, layers)
+    return FeatureRanker(mean, scale, layers)
 
 
-def share_gained(scorer: Scorer | None, choices: Sequence[Choice]) -> float:
+def share_gained(scorer: FeatureRanker | None, choices: Sequence[Choice]) -> float:
     """Share of what could be gained at each choice that the scorer's gains; the first node's without one."""
-    best = [0 if scorer is None else int(scorer(c.signals).argmax()) for c in choices]
+    best = [0 if scorer is None else int(scorer(c.features).argmax()) for c in choices]
     gained = sum(float(c.gains[i]) for i, c in zip(best, choices, strict=True))
     return gained / sum(float(c.gains.max()) for c in choices)
 
@@ -61,12 +61,12 @@ def _padded(
     choices: Sequence[Choice], mean: Vectors, scale: Vectors
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Inputs (n, nodes, 2 f), shares of the gain (n, nodes), the most of it (n,), what is no padding."""
-    x = np.zeros((len(choices), JUDGED, 2 * len(mean)), np.float32)
-    gains = np.zeros((len(choices), JUDGED), np.float32)
+    x = np.zeros((len(choices), RERANK_CANDIDATES, 2 * len(mean)), np.float32)
+    gains = np.zeros((len(choices), RERANK_CANDIDATES), np.float32)
     seen = np.zeros(gains.shape, bool)
     for i, choice in enumerate(choices):
         count = len(choice.gains)
-        x[i, :count] = inputs(choice.signals, mean, scale)
+        x[i, :count] = inputs(choice.features, mean, scale)
         gains[i, :count], seen[i, :count] = choice.gains, True
     shares = gains / gains.sum(axis=1, keepdims=True)
     arrays: tuple[Any, ...] = (x, shares, gains.max(axis=1), seen)

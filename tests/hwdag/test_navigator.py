@@ -91,7 +91,7 @@ def test_another_similarity_midway_is_as_if_it_had_been_there_before(seed):
     read = rng.permutation(len(corpus))[:4].tolist()
     for at, index in enumerate(read):
         if at == 2:
-            changed.set_likeness(after)
+            changed.set_similarity(after)
         relevance = float(rng.random())
         for frontier in (changed, expected):
             frontier.visit(index, nodes[index])

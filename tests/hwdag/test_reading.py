@@ -13,7 +13,7 @@ from hwdag.config import NEVER, SearchConfig
 from hwdag.errors import IndexMismatch
 from hwdag.index import HWDAGIndex
 from hwdag.search.budget import Sections, with_headings
-from hwdag.search.reading import FEW, NEAR_BEST, by_section
+from hwdag.search.reading import MIN_NODES_TO_FILTER, NEAR_BEST, by_section
 from hwdag.search.table_rows import dominating_rows, matching_rows
 from hwdag.text.headings import in_context, parted, searched_text
 from hwdag.text.sentences import sentences
@@ -117,7 +117,7 @@ def test_a_small_reader_reads_what_is_near_the_best_and_the_rest_stays_a_step():
     least = NEAR_BEST * max(step.score for step in found.steps)
     is_read = [step.score >= least for step in steps]
     near = [step.node.text for step, read in zip(steps, is_read, strict=True) if read]
-    assert 0 < len(near) < len(steps) > FEW
+    assert 0 < len(near) < len(steps) > MIN_NODES_TO_FILTER
     assert {*index.reader.read} == {*near} == {one.text for one in answer.attended}
     assert [step.relevance is not None for step in steps] == is_read
     session = index.reader.sessions[-1]

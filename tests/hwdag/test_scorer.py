@@ -1,4 +1,4 @@
-"""The scorer of a navigator and the signals that it judges by."""
+"""The scorer of a navigator and the features that it ranks by."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -13,37 +13,37 @@ from hwdag.corpus.similarity import Similarity
 from hwdag.corpus.view import View
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.search.features import FARTHEST, LEAST_SPREAD, SIGNALS, Signals
-from hwdag.search.frontier import JUDGED, Frontier
-from hwdag.search.navigator import WEIGHTS, Scorer
+from hwdag.search.features import FARTHEST, FEATURES, LEAST_SPREAD, NodeFeatures
+from hwdag.search.frontier import RERANK_CANDIDATES, Frontier
+from hwdag.search.navigator import WEIGHTS, FeatureRanker
 from hwdag.search.question import Question
 from hwdag.text.words import content_words
 from hwdag.types import Node, Span
 
 QUESTION = "Which dragon guards the silver bridge of the castle?"
-COUNT = len(SIGNALS)
+COUNT = len(FEATURES)
 
 
-def a_scorer(seed=0, signals=COUNT, hidden=(5, 3)):
+def a_scorer(seed=0, features=COUNT, hidden=(5, 3)):
     rng = np.random.default_rng(seed)
-    sizes = (2 * signals, *hidden, 1)
+    sizes = (2 * features, *hidden, 1)
     layers = tuple(
         (rng.normal(size=(a, b)).astype(np.float32), rng.normal(size=b).astype(np.float32))
         for a, b in pairwise(sizes)
     )
-    mean, scale = rng.normal(size=signals), rng.uniform(0.5, 2, signals)
-    return Scorer(mean.astype(np.float32), scale.astype(np.float32), layers)
+    mean, scale = rng.normal(size=features), rng.uniform(0.5, 2, features)
+    return FeatureRanker(mean.astype(np.float32), scale.astype(np.float32), layers)
 
 
-def one_by_one(scorer, signals):
+def one_by_one(scorer, features):
     """What the scorer says, number by number."""
     found = []
-    for row in signals:
+    for row in features:
         x = []
         for j, value in enumerate(row):
             x.append((value - scorer.mean[j]) / scorer.scale[j])
         for j, value in enumerate(row):
-            column = signals[:, j]
+            column = features[:, j]
             x.append((value - column.mean()) / (column.std() + LEAST_SPREAD))
         x = [min(max(value, -FARTHEST), FARTHEST) for value in x]
         for i, (weight, bias) in enumerate(scorer.layers):
@@ -59,43 +59,43 @@ def one_by_one(scorer, signals):
 
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_a_scorer_is_a_small_network_over_signals_and_their_deviations(count):
-    scorer, rng = a_scorer(signals=4), np.random.default_rng(count)
-    signals = rng.normal(size=(count, 4)) * [1, 10, 0, 3]
-    np.testing.assert_allclose(scorer(signals), one_by_one(scorer, signals), rtol=1e-4, atol=1e-4)
+    scorer, rng = a_scorer(features=4), np.random.default_rng(count)
+    features = rng.normal(size=(count, 4)) * [1, 10, 0, 3]
+    np.testing.assert_allclose(scorer(features), one_by_one(scorer, features), rtol=1e-4, atol=1e-4)
 
 
 def test_a_saved_scorer_judges_as_before(tmp_path):
-    scorer, signals = a_scorer(), np.random.default_rng(1).normal(size=(7, COUNT))
+    scorer, features = a_scorer(), np.random.default_rng(1).normal(size=(7, COUNT))
     scorer.save(tmp_path)
-    assert (Scorer.load(tmp_path)(signals) == scorer(signals)).all()
+    assert (FeatureRanker.load(tmp_path)(features) == scorer(features)).all()
 
 
 def test_a_file_that_is_no_scorer_of_these_signals_is_refused(tmp_path):
     with pytest.raises(ModelNotFound, match="scorer"):
-        Scorer.load(tmp_path)
+        FeatureRanker.load(tmp_path)
     path = tmp_path / WEIGHTS
     path.write_bytes(b"nothing")
     with pytest.raises(InputError):
-        Scorer.load(tmp_path)
-    a_scorer(signals=COUNT + 1).save(tmp_path)
+        FeatureRanker.load(tmp_path)
+    a_scorer(features=COUNT + 1).save(tmp_path)
     with pytest.raises(InputError, match=str(COUNT)):
-        Scorer.load(tmp_path)
+        FeatureRanker.load(tmp_path)
     a_scorer().save(tmp_path)
     tensors = load_file(path)
     for changed, message in (
         ({k: v for k, v in tensors.items() if k != "mean"}, "'mean'"),
         ({k: v for k, v in tensors.items() if k != "bias1"}, "'bias1'"),
         (tensors | {"weight1": tensors["weight1"][:2]}, "version"),
-        (tensors | {"bias1": np.array(1.0, np.float32)}, "signals"),
-        (tensors | {"bias1": tensors["bias1"][None]}, "signals"),
-        (tensors | {"weight0": np.array(1.0, np.float32)}, "signals"),
+        (tensors | {"bias1": np.array(1.0, np.float32)}, "features"),
+        (tensors | {"bias1": tensors["bias1"][None]}, "features"),
+        (tensors | {"weight0": np.array(1.0, np.float32)}, "features"),
         (tensors | {"scale": 0 * tensors["scale"]}, "positive"),
         (tensors | {"bias0": np.full_like(tensors["bias0"], np.nan)}, "finite"),
-        ({k: tensors[k] for k in ("mean", "scale")}, "signals"),
+        ({k: tensors[k] for k in ("mean", "scale")}, "features"),
     ):
         save_file(changed, path)
         with pytest.raises(InputError, match=message):
-            Scorer.load(tmp_path)
+            FeatureRanker.load(tmp_path)
 
 
 def world(seed, chunks=9, levels=3):
@@ -105,41 +105,41 @@ def world(seed, chunks=9, levels=3):
     return corpus, graph, rng
 
 
-def a_walk(corpus, vector, scoring=None, guide=None):
+def a_walk(corpus, vector, scoring=None, ranker=None):
     scoring = scoring or Scoring(attention=0.0)
     view, question = View.of(corpus), Question.of(QUESTION, vector)
     similarity = Similarity(view, question.asked_words, vector, scoring)
-    frontier = Frontier.of(view, question, similarity.values, scoring, guide=guide)
-    return similarity, frontier, Signals(view, question, similarity, corpus.fetch)
+    frontier = Frontier.of(view, question, similarity.values, scoring, ranker=ranker)
+    return similarity, frontier, NodeFeatures(view, question, similarity, corpus.fetch)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_signals_are_what_they_say(seed):
+def test_features_are_what_they_say(seed):
     corpus, graph, rng = world(seed)
-    similarity, frontier, signals = a_walk(corpus, random_vectors(rng, 1)[0])
+    similarity, frontier, features = a_walk(corpus, random_vectors(rng, 1)[0])
     read = rng.permutation(9)[:3].tolist()
     for index in read:
         frontier.visit(index, graph.nodes[index])
-        signals.visit(index)
+        features.visit(index)
     similarity.add(random_vectors(rng, 1))
-    frontier.set_likeness(similarity.values)
+    frontier.set_similarity(similarity.values)
     rows = np.flatnonzero(frontier.open)
     scores = rng.random(len(rows))
-    found = signals.of(frontier, rows, scores)
+    found = features.of(frontier, rows, scores)
     assert found.shape == (len(rows), COUNT)
     vectors = corpus.vectors(range(len(corpus)))
     asked = set(content_words(QUESTION))
     covered = {w for i in read for w in content_words(graph.nodes[i].text)} & asked
     rarity = View.of(corpus).lexicon.rarity(asked)
     for values, row, score in zip(found, rows.tolist(), scores, strict=True):
-        named = dict(zip(SIGNALS, values.tolist(), strict=True))
+        named = dict(zip(FEATURES, values.tolist(), strict=True))
         words = asked & set(content_words(graph.nodes[row].text))
         nearest = max(float(vectors[row] @ vectors[i]) for i in read)
         mean, spread = similarity.first.mean(), similarity.first.std()
         expected = {
             "score": score,
             "top": scores.max(),
-            "similarity": frontier.likeness[row],
+            "similarity": frontier.similarity[row],
             "cosine": similarity.first[row],
             "cosine_z": (similarity.first[row] - mean) / spread,
             "navigated": max(similarity.first[row], similarity.latest[row]),
@@ -154,18 +154,18 @@ def test_signals_are_what_they_say(seed):
             assert named[name] == pytest.approx(value, rel=1e-4, abs=1e-6), name
 
 
-def test_signals_know_how_much_of_a_paragraph_was_read():
+def test_features_know_how_much_of_a_paragraph_was_read():
     corpus, graph, rng = world(5, levels=1)  # one paragraph
-    _, frontier, signals = a_walk(corpus, random_vectors(rng, 1)[0])
+    _, frontier, features = a_walk(corpus, random_vectors(rng, 1)[0])
     sizes = [len(node.text) for node in graph.nodes]
     order = rng.permutation(len(sizes)).tolist()
     for count, index in enumerate(order):
         share = sum(sizes[i] for i in order[:count]) / sum(sizes)
         rows = np.array(order[count:])
         for values, row in zip(
-            signals.of(frontier, rows, np.zeros(len(rows))), rows.tolist(), strict=True
+            features.of(frontier, rows, np.zeros(len(rows))), rows.tolist(), strict=True
         ):
-            named = dict(zip(SIGNALS, values.tolist(), strict=True))
+            named = dict(zip(FEATURES, values.tolist(), strict=True))
             own = sizes[row] / sum(sizes)
             assert named["paragraph_reads"] == count
             assert named["paragraph_read"] == pytest.approx(share)
@@ -173,7 +173,7 @@ def test_signals_know_how_much_of_a_paragraph_was_read():
             assert named["would_half"] == (share < 0.5 <= share + own)
             assert named["would_touch"] == (share < 0.1 <= share + own)
         frontier.visit(index, graph.nodes[index])
-        signals.visit(index)
+        features.visit(index)
 
 
 def test_a_point_may_be_picked_from_a_paragraph_that_no_leaf_begins_in():
@@ -189,18 +189,18 @@ def test_a_point_may_be_picked_from_a_paragraph_that_no_leaf_begins_in():
     corpus = corpus_of([graph], [random_vectors(np.random.default_rng(0), 2)], [text])
     assert [corpus.paragraph(i).tolist() for i in (0, 1)] == [[0], [1]]
     assert corpus.lengths(np.array([0, 1])).tolist() == [len(text), len(text) - 26]
-    _, frontier, signals = a_walk(corpus, random_vectors(np.random.default_rng(1), 1)[0])
-    for values in signals.of(frontier, np.array([0, 1]), np.zeros(2)):
-        assert dict(zip(SIGNALS, values.tolist(), strict=True))["share"] == 1.0
+    _, frontier, features = a_walk(corpus, random_vectors(np.random.default_rng(1), 1)[0])
+    for values in features.of(frontier, np.array([0, 1]), np.zeros(2)):
+        assert dict(zip(FEATURES, values.tolist(), strict=True))["share"] == 1.0
 
 
 class Judge:
-    """A guide that judges by a function of nodes and scores, and that visits do not change."""
+    """A ranker that judges by a function of nodes and scores, and that visits do not change."""
 
     def __init__(self, judge):
         self._judge = judge
 
-    def judge(self, frontier, nodes, scores):
+    def rank(self, frontier, nodes, scores):
         return self._judge(nodes, scores)
 
     def visit(self, index, node):
@@ -223,12 +223,12 @@ def test_a_judge_chooses_among_the_best_nodes_that_fit(seed):
         asked.append(rows.tolist())
         return liked[rows] - 7
 
-    _, frontier, _ = a_walk(corpus, vector, guide=Judge(judge))
+    _, frontier, _ = a_walk(corpus, vector, ranker=Judge(judge))
     for room in (50, 2, 1):
         before = frontier.ranking(len(corpus)).tolist()
         best = frontier.best(costs, room)
         shown = asked[-1]
-        assert len(shown) <= JUDGED and len(set(shown)) == len(shown)
+        assert len(shown) <= RERANK_CANDIDATES and len(set(shown)) == len(shown)
         assert all(costs([i])[0] <= room for i in shown)
         assert best == max(shown, key=lambda i: liked[i])
         assert shown == [i for i in before if i in shown]

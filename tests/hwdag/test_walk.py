@@ -655,7 +655,7 @@ def free(indices):
 
 def part(frontier, name):
     """Return one part of the scores of all nodes."""
-    return np.array([getattr(frontier.parts(i), name) for i in range(len(frontier.likeness))])
+    return np.array([getattr(frontier.parts(i), name) for i in range(len(frontier.similarity))])
 
 
 def test_the_frontier_equals_the_matrix_product():
@@ -755,8 +755,12 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         numbers = {node.id: i for i, node in enumerate(graph.nodes)}
         corpus = corpus_of([graph], [vectors])
         question = question_of(QUESTION, query)
-        likeness = Similarity(View.of(corpus), question.asked_words, query, Scoring.papers()).values
-        frontier = Frontier.of(View.of(corpus), question, likeness, Scoring.papers(), scale="share")
+        similarity = Similarity(
+            View.of(corpus), question.asked_words, query, Scoring.papers()
+        ).values
+        frontier = Frontier.of(
+            View.of(corpus), question, similarity, Scoring.papers(), scale="share"
+        )
         for step in found.steps:
             index = numbers[step.node.id]
             best = [graph.nodes[i] for i in frontier.ranking(len(graph)) if i != index]

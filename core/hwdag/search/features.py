@@ -16,7 +16,7 @@ from hwdag.text.headings import parted
 from hwdag.text.words import content_words
 from hwdag.types import Node
 
-SIGNALS = (
+FEATURES = (
     "score",  # of the frontier
     "similarity",
     "mentions",
@@ -51,7 +51,7 @@ SIGNALS = (
 """The inputs of a scorer, in this order."""
 
 FARTHEST = 5.0
-"""Standard deviations beyond which a signal counts no more."""
+"""Standard deviations beyond which a feature counts no more."""
 
 LEAST_SPREAD = 1e-4
 
@@ -127,8 +127,8 @@ class _Facts:
         return marked
 
 
-class Signals:
-    """The signals of nodes during one walk; `visit` gets every node that was read."""
+class NodeFeatures:
+    """The features of nodes during one walk; `visit` gets every node that was read."""
 
     def __init__(
         self,
@@ -155,16 +155,16 @@ class Signals:
         self._covered |= (self._facts.words | self._facts.heading_words)[row[0]]
 
     def of(self, frontier: Frontier, indices: Indices, scores: Floats) -> Floats:
-        """Return the signals of some open nodes, with their scores, best first; (k, signals)."""
+        """Return the features of some open nodes, with their scores, best first; (k, features)."""
         facts, rows = self._facts, self._facts.rows(indices.tolist())
         similarity = self._similarity
         cosine, navigated = similarity.first[indices], similarity.cosine[indices]
         like, share, paragraph = (
-            frontier.likeness[indices],
+            frontier.similarity[indices],
             facts.share[rows],
             facts.paragraph[rows],
         )
-        peaks = np.maximum.reduceat(frontier.likeness[facts.leaves], facts.first_leaf)
+        peaks = np.maximum.reduceat(frontier.similarity[facts.leaves], facts.first_leaf)
         best = peaks[paragraph]
         paragraphs, headings = facts.paragraph[self._read], facts.heading[self._read]
         of_paragraph, of_heading = len(peaks), int(facts.heading.max()) + 1

@@ -21,8 +21,8 @@ from hwdag.types import Node
 
 Costs = Callable[[Sequence[int]], Sequence[int]]  # tokens that each of these nodes takes
 
-JUDGED = 48
-"""Nodes that a guide chooses from, as many as in its training (`examples/train_navigator`)."""
+RERANK_CANDIDATES = 48
+"""Nodes that a ranker chooses from, as many as in its training (`examples/train_navigator`)."""
 
 MOST_MISFITS = 100
 """Give up after this many nodes that do not fit. Later candidates are barely relevant, and each attempt
@@ -32,10 +32,10 @@ fetches and tokenizes a text. With 1,000, nothing more was found in a pool of
 MOST_AT_ONCE = 128  # nodes that are fetched at a time to see which of them fit
 
 
-class Guide(Protocol):
-    """A navigator during one search (`hwdag.search.navigator.Guide`)."""
+class NodeRanker(Protocol):
+    """A navigator during one search (`hwdag.search.navigator.NavigatorRanker`)."""
 
-    def judge(self, frontier: Frontier, nodes: Indices, scores: Floats) -> Floats:
+    def rank(self, frontier: Frontier, nodes: Indices, scores: Floats) -> Floats:
         """Return how soon to read open nodes with these scores, best first, (k,); on any scale."""
 
     def visit(self, index: int, node: Node) -> Floats | None:
@@ -53,26 +53,26 @@ class Parts(NamedTuple):
 class Frontier:
     """The scores of all nodes during one walk.
 
-    `likeness` is the similarity of every node to the question, not negative, (n,). Without `scoring` the papers' formula is used. A `guide` chooses among
-    the nodes with the highest scores.
+    `similarity` is that of every node to the question, not negative, (n,). Without `scoring` the papers'
+    formula is used. A `ranker` chooses among the nodes with the highest scores.
     """
 
     def __init__(
         self,
         view: View,
-        likeness: Floats,
+        similarity: Floats,
         *,
         scoring: Scoring | None = None,
         scale: Scale = "share",
         references: References | None = None,
-        guide: Guide | None = None,
+        ranker: NodeRanker | None = None,
     ) -> None:
         self._corpus, self._visible = view.corpus, view.mask
-        self._guide = guide
+        self._ranker = ranker
         self._scoring, self._scale = scoring or Scoring.papers(), scale
         self._references = references
         # why: before its weight, so that a walk without similarity still knows its top-level nodes
-        self.likeness = self._scaled(likeness, self._visible)
+        self.similarity = self._scaled(similarity, self._visible)
         self._propagated = np.zeros(len(view))  # z
         self._unit = 0.0  # that z is scaled by
         self._reached = np.empty(0, np.intp)  # where z may be positive
@@ -81,7 +81,7 @@ class Frontier:
         self._open = self._visible.copy()
         self._score = self._scores(slice(None))
         self._gained: list[Indices] = []  # nodes with new references since the last choice
-        self._ranked: Indices = np.empty(0, np.intp)  # by the guide at the last choice, best first
+        self._ranked: Indices = np.empty(0, np.intp)  # by the ranker at the last choice, best first
         self._misfits = 0
         self._is_without_points = False
 
@@ -90,19 +90,19 @@ class Frontier:
         cls,
         view: View,
         question: Question,
-        likeness: Floats,
+        similarity: Floats,
         scoring: Scoring,
         scale: Scale = "peak",
-        guide: Guide | None = None,
+        ranker: NodeRanker | None = None,
     ) -> Frontier:
         """Return the scores for a question before anything is read, with the references that visited nodes will make."""
         references = References(view, question) if scoring.references else None
         options: dict[str, Any] = {"scoring": scoring, "scale": scale}
-        return cls(view, likeness, **options, references=references, guide=guide)
+        return cls(view, similarity, **options, references=references, ranker=ranker)
 
-    def set_likeness(self, likeness: Floats) -> None:
+    def set_similarity(self, similarity: Floats) -> None:
         """Replace the similarity of every node to the question, (n,)."""
-        self.likeness = self._scaled(likeness, self._visible)
+        self.similarity = self._scaled(similarity, self._visible)
         self._score = self._scores(slice(None))
 
     @property
@@ -134,7 +134,7 @@ class Frontier:
         one = np.array([index])
         return Parts(
             float(self._attention(one)[0]),
-            self._scoring.similarity * float(self.likeness[index]),
+            self._scoring.similarity * float(self.similarity[index]),
             float(self._reference(one)[0]),
         )
 
@@ -147,8 +147,8 @@ class Frontier:
             return
         if self._references is not None:
             self._gained.append(self._references.visit(index, node.text))
-        if self._guide is not None and (likeness := self._guide.visit(index, node)) is not None:
-            self.set_likeness(likeness)
+        if self._ranker is not None and (similarity := self._ranker.visit(index, node)) is not None:
+            self.set_similarity(similarity)
 
     def close_points(self) -> None:
         """Leave leaves alone open."""
@@ -191,19 +191,19 @@ class Frontier:
     def best(self, costs: Costs, room: int) -> int | None:
         """Return the open node to read next, of those that fit; None if none does.
 
-        It has the highest score, or the guide prefers it among the `JUDGED` highest. Nodes that do not
-        fit are closed for good, even if one whose heading is shown for another later would take a few
-        tokens less. Ties go to the earlier node.
+        It has the highest score, or the ranker prefers it among the `RERANK_CANDIDATES` highest. Nodes that
+        do not fit are closed for good, even if one whose heading is shown for another later would take a
+        few tokens less. Ties go to the earlier node.
         """
         # only where a part of a score or its scale changed
         changed = np.concatenate([self._reached, *self._gained])
         self._score[changed] = self._scores(changed)
         self._gained = []
-        if self._guide is not None:
+        if self._ranker is not None:
             fitting = self._fitting(costs, room)
             if not len(fitting):
                 return None
-            ranks = self._guide.judge(self, fitting, self._score[fitting])
+            ranks = self._ranker.rank(self, fitting, self._score[fitting])
             self._ranked = fitting[np.lexsort((fitting, -ranks))]
             return int(self._ranked[0])
         for index, cost in self._candidates(costs):
@@ -214,11 +214,11 @@ class Frontier:
         return None
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
-        """Return those of the first `JUDGED` open nodes that fit, best first; at least one, if any."""
+        """Return those of the first `RERANK_CANDIDATES` open nodes that fit, best first; at least one, if any."""
         if not len(self._ranked):  # texts of later choices come with those of the first one
             costs(highest(self._score, MOST_AT_ONCE).tolist())
         while True:
-            first = self.first(JUDGED)
+            first = self.first(RERANK_CANDIDATES)
             is_misfit = np.array(costs(first.tolist()), np.int64) > room
             before = self._misfits + np.cumsum(is_misfit) - is_misfit
             first, is_misfit = first[before < MOST_MISFITS], is_misfit[before < MOST_MISFITS]
@@ -269,7 +269,7 @@ class Frontier:
 
     def _sum(self, indices: Indices | slice) -> Floats:
         """Return the sum of the parts of these nodes' scores."""
-        similarity = self._scoring.similarity * self.likeness[indices]
+        similarity = self._scoring.similarity * self.similarity[indices]
         return (self._reference(indices) + similarity) + self._attention(indices)
 
     def _attention(self, indices: Indices | slice) -> Floats:

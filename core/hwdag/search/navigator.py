@@ -1,10 +1,10 @@
 """A navigator: chooses what to read next, without the language model (ours).
 
-In a two-hop question, the sentence that answers the first hop names the evidence for the second. A low-rank adapter of the
-embedder's question side was trained to find, from "question [SEP] sentence that was read", the next
-gold sentence; the embeddings of the nodes do not change. `Signals` are the facts of a walk about the
-best open nodes, as numbers. A `Scorer`, a small network in numpy alone, was trained on them to pick the
-node that touches or completes a gold paragraph (`examples/train_navigator`).
+In a two-hop question, the sentence that answers the first hop names the evidence for the second. A
+low-rank adapter of the embedder's question side was trained to find, from "question [SEP] sentence that
+was read", the next gold sentence; the embeddings of the nodes do not change. `NodeFeatures` describe the
+best open nodes by numbers. A `FeatureRanker`, a small network in numpy alone, was trained on them to pick
+the node that touches or completes a gold paragraph (`examples/train_navigator`).
 
 The folder of a navigator has the adapter in PEFT's format, the scorer, and `navigator.json`, which says
 whose question side the adapter changes.
@@ -36,7 +36,7 @@ from hwdag.embedding.default import EmbeddedModel
 from hwdag.embedding.hashing import unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError, ModelNotFound
-from hwdag.search.features import FARTHEST, LEAST_SPREAD, SIGNALS, Signals
+from hwdag.search.features import FARTHEST, FEATURES, LEAST_SPREAD, NodeFeatures
 from hwdag.search.frontier import Frontier
 from hwdag.threads import without_spinning
 from hwdag.types import Node
@@ -59,10 +59,10 @@ EmbedPairs = Callable[[str, Sequence[str]], Vectors]
 class Navigator:
     """Embeds questions with each of the first `reads` nodes that a walk reads; threads take turns.
 
-    Its `scorer` judges by `Signals`.
+    Its `scorer` ranks by `NodeFeatures`.
     """
 
-    def __init__(self, embed: EmbedPairs, reads: int, scorer: Scorer) -> None:
+    def __init__(self, embed: EmbedPairs, reads: int, scorer: FeatureRanker) -> None:
         self._embed, self.reads, self.scorer = embed, reads, scorer
         self._lock = threading.Lock()
 
@@ -76,7 +76,7 @@ class Navigator:
                 f"the navigator in {folder} was trained for another embedder than {embedder.name!r}; "
                 "train one for it (examples/train_navigator), or search without one (navigator='none')"
             )
-        scorer = Scorer.load(folder)
+        scorer = FeatureRanker.load(folder)
         if folder == SHIPPED and isinstance(embedder, EmbeddedModel):
             encoder = embedder.encoder.with_adapter(folder)
             return cls(partial(embedded_light, encoder), reads, scorer)
@@ -204,23 +204,23 @@ def _card(folder: Path) -> tuple[int, str]:
     return reads, fingerprint
 
 
-class Guide:
-    """A navigator during one search: `hwdag.search.frontier.Guide`."""
+class NavigatorRanker:
+    """A navigator during one search: `hwdag.search.frontier.NodeRanker`."""
 
     def __init__(
-        self, navigator: Navigator, question: str, similarity: Similarity, signals: Signals
+        self, navigator: Navigator, question: str, similarity: Similarity, features: NodeFeatures
     ) -> None:
         self._navigator, self._question = navigator, question
-        self._similarity, self._signals = similarity, signals
+        self._similarity, self._features = similarity, features
         self._visits = 0
 
-    def judge(self, frontier: Frontier, nodes: Indices, scores: Floats) -> Floats:
-        """Judge open nodes with these scores, (k,); higher is to be read sooner."""
-        return self._navigator.scorer(self._signals.of(frontier, nodes, scores))
+    def rank(self, frontier: Frontier, nodes: Indices, scores: Floats) -> Floats:
+        """Rank open nodes with these scores, (k,); higher is to be read sooner."""
+        return self._navigator.scorer(self._features.of(frontier, nodes, scores))
 
     def visit(self, index: int, node: Node) -> Floats | None:
         """Take note of a visited node, and embed the question with it if it is among the first."""
-        self._signals.visit(index)
+        self._features.visit(index)
         self._visits += 1
         if self._visits > self._navigator.reads:
             return None
@@ -229,14 +229,14 @@ class Guide:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scorer:
-    """Weights of a scorer of f signals: which of some nodes a walk should read first.
+class FeatureRanker:
+    """Weights of a scorer of f features: which of some nodes a walk should read first.
 
-    It sees every signal as it is, and how far it is from the mean of the nodes that are judged together,
+    It sees every feature as it is, and how far it is from the mean of the nodes that are ranked together,
     in standard deviations.
 
     Attributes:
-        mean, scale: of every signal over the training data, (f,).
+        mean, scale: of every feature over the training data, (f,).
         layers: matrix (inputs, outputs) and bias (outputs,) of every layer; the first has 2 f inputs,
             the last 1 output, between them is ReLU.
     """
@@ -245,17 +245,17 @@ class Scorer:
     scale: Vectors
     layers: tuple[tuple[Vectors, Vectors], ...]
 
-    def __call__(self, signals: Floats) -> Floats:
-        """Judge nodes that compete with each other, (k, f) to (k,); higher is to be read sooner."""
-        x = inputs(signals, self.mean, self.scale)
+    def __call__(self, features: Floats) -> Floats:
+        """Rank nodes that compete with each other, (k, f) to (k,); higher is to be read sooner."""
+        x = inputs(features, self.mean, self.scale)
         for i, (weight, bias) in enumerate(self.layers):
             x = (np.maximum(x, 0.0) if i else x) @ weight + bias
         return np.asarray(x[:, 0], np.float64)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Load the scorer in a folder; raises `ModelNotFound`, or `InputError` if it takes other signals."""
-        path, signals = folder / WEIGHTS, len(SIGNALS)
+        """Load the scorer in a folder; raises `ModelNotFound`, or `InputError` if it takes other features."""
+        path, features = folder / WEIGHTS, len(FEATURES)
         try:
             tensors = load(regular(path).read_bytes())
         except OSError as error:
@@ -273,10 +273,10 @@ class Scorer:
         widths = [*(weight.shape[0] for weight, _ in layers if weight.ndim), 1]
         shapes = [(weight.shape, bias.shape) for weight, bias in layers]
         expected = [((a, b), (b,)) for a, b in pairwise(widths)]
-        fits = layers and shapes == expected and widths[0] == 2 * signals
-        if not (fits and found.mean.shape == found.scale.shape == (signals,)):
+        fits = layers and shapes == expected and widths[0] == 2 * features
+        if not (fits and found.mean.shape == found.scale.shape == (features,)):
             raise InputError(
-                f"{path} must judge by {signals} signals, got layers of {shapes}; it belongs to "
+                f"{path} must rank by {features} features, got layers of {shapes}; it belongs to "
                 "another version of hwdag: train one anew (examples/train_navigator)"
             )
         if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
@@ -295,9 +295,9 @@ class Scorer:
         )
 
 
-def inputs(signals: Floats, mean: Vectors, scale: Vectors) -> Vectors:
+def inputs(features: Floats, mean: Vectors, scale: Vectors) -> Vectors:
     """Return the inputs of the network, (k, f) to (k, 2 f)."""
-    spread = signals.std(axis=0) + LEAST_SPREAD
-    seen = ((signals - mean) / scale, (signals - signals.mean(axis=0)) / spread)
+    spread = features.std(axis=0) + LEAST_SPREAD
+    seen = ((features - mean) / scale, (features - features.mean(axis=0)) / spread)
     clipped = np.clip(np.concatenate(seen, axis=1), -FARTHEST, FARTHEST)
     return np.asarray(clipped, np.float32)

@@ -16,7 +16,7 @@ NEAR_BEST = 0.45
 """A reader that is not capable is shown only nodes whose score is at least this share of the best: it takes
 its answer from whatever it reads last (`docs/results.md`)."""
 
-FEW = 5
+MIN_NODES_TO_FILTER = 5
 """Up to this many nodes are all shown: among so few, a second hop scores far below the first."""
 
 READ_TOGETHER = 1024
@@ -107,9 +107,9 @@ def _read_by_section(
 def near_best(steps: Sequence[Step]) -> list[Step]:
     """Return the steps whose score, when they were chosen, is at least `NEAR_BEST` of the highest one.
 
-    If there are no more than `FEW`, return all of them.
+    If there are no more than `MIN_NODES_TO_FILTER`, return all of them.
     """
-    if len(steps) <= FEW:
+    if len(steps) <= MIN_NODES_TO_FILTER:
         return list(steps)
     least = NEAR_BEST * max(step.score for step in steps)
     return [step for step in steps if step.score >= least]

@@ -11,10 +11,10 @@ from hwdag.corpus.view import View
 from hwdag.search.answerability import Nearness, answerability, fitted
 from hwdag.search.budget import FIRST_POSITION, Budget
 from hwdag.search.evidence import Evidence
-from hwdag.search.features import Signals
+from hwdag.search.features import NodeFeatures
 from hwdag.search.follow_ups import topic
 from hwdag.search.frontier import Frontier
-from hwdag.search.navigator import Guide
+from hwdag.search.navigator import NavigatorRanker
 from hwdag.search.question import Question
 from hwdag.search.references import named_codes
 from hwdag.search.request import SearchRequest
@@ -82,20 +82,20 @@ class SearchState:
             keeps_points=plan.rules.keeps_points,
         )
         similarity, scale = self.similarity.values, plan.rules.scale
-        self.frontier = Frontier.of(view, question, similarity, plan.scoring, scale, self._guide())
+        self.frontier = Frontier.of(view, question, similarity, plan.scoring, scale, self._ranker())
         self._rows = None
         if not plan.reads_during_search:
             self._rows = TableRowPreference(question.asked_words, self.frontier, self.budget)
         self._taken = 0  # nodes
         self._sentences = set[tuple[str, ...]]()
 
-    def _guide(self) -> Guide | None:
+    def _ranker(self) -> NavigatorRanker | None:
         navigator, question = self.request.navigator, self.question
         # why not with a history: the navigator was trained on questions of their own
         if navigator is None or question.history:
             return None
-        signals = Signals(self.view, question, self.similarity, self.budget.fetch)
-        return Guide(navigator, question.text, self.similarity, signals)
+        signals = NodeFeatures(self.view, question, self.similarity, self.budget.fetch)
+        return NavigatorRanker(navigator, question.text, self.similarity, signals)
 
     def best(self) -> int | None:
         """Return the node to read next, no copy of a sentence that was taken; None if no open node fits."""

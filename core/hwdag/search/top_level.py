@@ -19,7 +19,7 @@ def initial_set(state: SearchState) -> list[int]:
     budget, top = state.budget, state.view.top
     room = int(budget.limit * share)
     # why no more than the budget: every node takes a token
-    order = top[highest(state.frontier.likeness[top], budget.limit + 1)].tolist()
+    order = top[highest(state.frontier.similarity[top], budget.limit + 1)].tolist()
     chosen: list[int] = []
     for start in range(0, len(order), FETCHED_AT_ONCE):
         batch = order[start : start + FETCHED_AT_ONCE]
