@@ -1,4 +1,4 @@
-"""What is read from a file: its text, and what was lost on the way."""
+"""The text that was read from a file, with notes of losses."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def has_ocr() -> bool:
 
 
 def said(error: Exception) -> str:
-    """What a parser's exception says, with its class."""
+    """Return the message of a parser's exception, with its class."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

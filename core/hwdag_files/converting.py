@@ -69,7 +69,7 @@ def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
 def main() -> None:
     """Parse standard input, for `convert`; the arguments are the suffix of the file, seconds, and bytes of memory."""
     answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # why: what a library prints is no answer
+    os.dup2(2, 1)  # why: text that a library prints is no answer
     logging.disable()
     with suppress(ImportError, ValueError, OSError):  # Windows, or a lower limit that is there
         from resource import RLIMIT_AS, setrlimit

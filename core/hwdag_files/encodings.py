@@ -144,7 +144,7 @@ def _wide(data: bytes) -> str | None:
 
 
 def _is_damaged(data: bytes, lost: int) -> bool:
-    """Whether so much beyond ASCII is right UTF-8 that it is no chance, and the rest was damaged."""
+    """Return whether so much beyond ASCII is right UTF-8 that it is no chance, and the rest was damaged."""
     return 2 * len(_BEYOND_ASCII.findall(data.decode(errors="ignore"))) >= lost
 
 

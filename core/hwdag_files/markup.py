@@ -66,7 +66,7 @@ def _has_own_text(element: Any) -> bool:
 
 
 def _is_running_text(root: Any) -> bool:
-    """Whether elements are within sentences, or there are paragraphs."""
+    """Return whether elements are within sentences, or there are paragraphs."""
     paragraphs = 0
     for element in root.iter("*"):
         paragraphs += _name(element) in _PARAGRAPHS

@@ -132,7 +132,7 @@ def _within(path: str, value: Any) -> Any:
 
 
 def _holds_records(value: Any, levels: int = 8) -> bool:
-    """Whether a value is, or holds below a few levels of keys, a list of objects or lists."""
+    """Return whether a value is, or holds below a few levels of keys, a list of objects or lists."""
     if isinstance(value, dict):
         return levels > 0 and any(_holds_records(one, levels - 1) for one in value.values())
     return (

@@ -229,7 +229,7 @@ class _Reader:
         )
 
     def _paragraph(self, lines: Sequence[str], at: int) -> tuple[int, list[str]]:
-        """Read a paragraph, an item, a term with what describes it, or a field; and code below it."""
+        """Read a paragraph, an item, a term with its description, or a field; and code below it."""
         indent, end = _indent(lines[at]), at + 1
         while end < len(lines) and lines[end].strip() and not _begins(lines, end, at):
             end += 1
@@ -290,7 +290,7 @@ def _indent(line: str) -> int:
 
 
 def _begins(lines: Sequence[str], at: int, start: int) -> bool:
-    """Tell whether a line begins another block, directly below the paragraph or item of `start`."""
+    """Return whether a line begins another block, directly below the paragraph or item of `start`."""
     line, indent = lines[at], _indent(lines[start])
     if _ITEM.fullmatch(line) and _ITEM.fullmatch(lines[start]):
         return True

@@ -24,7 +24,7 @@ def simple_rows(lines: Sequence[str], at: int) -> Table:
         if re.fullmatch(r"\s*=+(?: +=+)*\s*", line):
             borders.append(len(rows))
             is_apart = True
-            # why: below the last line of a table is none of its text
+            # why: lines below the last border are no part of the table
             if end + 1 == len(lines) or not lines[end + 1].strip():
                 end += 1
                 break

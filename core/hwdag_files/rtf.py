@@ -19,7 +19,7 @@ from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.encodings import COUNTED
 from hwdag_files.marks import lowered, raised, struck, with_marks
 
-DEEPEST = 1000  # open groups; what is nested deeper is no document
+DEEPEST = 1000  # open groups; deeper nesting is no document
 
 _TOKEN = re.compile(
     r"(\\\*\s*)?\\([A-Za-z]{1,32})(-?\d{1,10})? ?"  # a control word, with a star if old readers skip it
@@ -310,7 +310,7 @@ class _Reader:
         flow.rows = []
 
     def _ended(self, flow: _Flow) -> list[str]:
-        """Return the blocks of a text, with what is still open."""
+        """Return the blocks of a text, with the parts that are still open."""
         if flow.cells:
             flow.rows.append(flow.cells)
         flow.look = replace(flow.look, in_table=False)
@@ -336,7 +336,7 @@ _LOOKS: Mapping[str, Callable[[_State, int], _State]] = {
     "intbl": lambda state, n: replace(state, in_table=n > 0),
     "pard": lambda state, n: replace(state, style=0, level=0, depth=0, in_table=False),
 }
-"""What the words for the look of characters and paragraphs change."""
+"""Changes by the words for the look of characters and paragraphs."""
 
 
 def _paired(text: str) -> str:

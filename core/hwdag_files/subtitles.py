@@ -101,7 +101,7 @@ def _cues(text: str, noted: Counter[str]) -> tuple[list[str], list[Cue]]:
 
 
 def _is_name(lines: Sequence[str], at: int) -> bool:
-    """Whether a line before the times of a cue is its number or name."""
+    """Return whether a line before the times of a cue is its number or name."""
     if at < 0 or not lines[at].strip():
         return False
     is_apart = at == 0 or not lines[at - 1].strip()
