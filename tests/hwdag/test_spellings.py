@@ -44,7 +44,7 @@ def test_a_file_is_refreshed_under_any_spelling(folder, monkeypatch, capsys, whe
     capsys.readouterr()
     assert main(["refresh", index, path.format(full=folder), "-q"]) == 0
     shown = capsys.readouterr().out
-    assert "1 built, 1 unchanged" in shown and "keep its id" in shown
+    assert "1 new or changed, 1 unchanged" in shown and "keep its id" in shown
     with HWDAGIndex.load(folder / "i.hwdag") as found:
         assert sorted(found.documents) == ["notes/dike.md", "notes/mill.md"]
         assert found.documents["notes/dike.md"].text == "The dike is new.\n"

@@ -149,7 +149,7 @@ def test_to_prune_keeps_what_could_not_be_read_and_adds_metadata(tmp_path, capsy
     refresh = ["refresh", str(path), str(folder), "--prune", "--quiet"]
     assert main([*refresh, "--metadata", "town=Brightwater"]) == 0
     shown = capsys.readouterr().out
-    assert "1 skipped, 1 deleted" in shown
+    assert "1 deleted, 1 skipped" in shown
     names = [name.rpartition("/")[2] for name in HWDAGIndex.load(path).documents]
     assert sorted(names) == ["mill.txt", "quarry.txt"]
     (tmp_path / "empty").mkdir()
