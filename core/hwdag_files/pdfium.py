@@ -328,15 +328,13 @@ def _checks(pdf: PdfDocument, page: Any) -> Iterator[tuple[bool, Boxes]]:
 
 def _codes_of(text: Any, count: int) -> Codes:
     """Return the characters of an open page of text."""
+    address = ctypes.cast(text, ctypes.c_void_p).value
     units = np.zeros(count + 1, np.uint16)
-    written = pdfium.FPDFText_GetText(
-        text, 0, count, units.ctypes.data_as(ctypes.POINTER(ctypes.c_ushort))
-    )
+    written = _units(address, 0, count, units.ctypes.data)
     units = units[:count]
     # why not always: a character may have two units, and one without a number has none
     if written == count + 1 and not ((units >= 0xD800) & (units < 0xE000)).any():
         return units.astype(np.uint32)
-    address = ctypes.cast(text, ctypes.c_void_p).value
     return np.fromiter(map(_code, repeat(address), range(count)), np.uint32, count)
 
 
@@ -350,6 +348,9 @@ _pointer = ctypes.c_void_p
 _loose_box = _plain(pdfium.FPDFText_GetLooseCharBox, ctypes.c_int, _pointer, ctypes.c_int, _pointer)
 _origin = _plain(
     pdfium.FPDFText_GetCharOrigin, ctypes.c_int, _pointer, ctypes.c_int, _pointer, _pointer
+)
+_units = _plain(
+    pdfium.FPDFText_GetText, ctypes.c_int, _pointer, ctypes.c_int, ctypes.c_int, _pointer
 )
 _code = _plain(pdfium.FPDFText_GetUnicode, ctypes.c_uint, _pointer, ctypes.c_int)
 _owner = _plain(pdfium.FPDFText_GetTextObject, ctypes.c_size_t, _pointer, ctypes.c_int)
