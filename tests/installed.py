@@ -94,8 +94,9 @@ def clusters():
 
 def refused(framework, extra):
     """Nothing of the framework is installed, and the package says what to install."""
-    names = {name.lower() for name in importlib.metadata.packages_distributions()}
-    assert not {name for name in names if name.startswith(framework)} - {f"{framework}_hwdag"}
+    found = importlib.metadata.packages_distributions().items()
+    names = {name.lower() for name, distributions in found if set(distributions) != {"hwdag"}}
+    assert not {name for name in names if name.startswith(framework)}
     try:
         importlib.import_module(f"{framework}_hwdag")
     except ImportError as error:
