@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -308,3 +309,26 @@ def test_numbers_in_the_reply_of_an_answerer_lead_to_its_citations(answer, opene
     assert made.locator(".answer").evaluate("one => one.textContent") == text
     made.locator(".word").first.click()
     assert made.locator(".citations li.selected .number").inner_text() == "[2]"
+
+
+FLOODS = {
+    "stars": "**a *b __c `d " * 20_000,
+    "brackets": "[" * 100_000 + "](" * 90_000,
+    "bars": "|" * 280_000,
+    "columns": "| a" + ", name" * 20_000 + "\n" + "| x, name: y\n" * 12_000,
+    "rows": "| a, b\n" + "| x, b: y\n" * 28_000,
+    "fences": "```\n" * 70_000,
+    "hashes": "# x\n" * 70_000,
+    "rules": "|-\n|" + "-" * 280_000,
+    "long": "| a, b\n" + "| x, b: y\n" * 300_000,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_flood_of_marks_is_shown_soon_and_whole(opened, flood):
+    document = {"id": "flood", "title": "Flood", "text": FLOODS[flood]}
+    began = time.monotonic()
+    made = opened(page("Flood", {"documents": [document]}))
+    text = made.locator(".sources .text").evaluate("one => one.textContent")
+    assert text == FLOODS[flood]
+    assert time.monotonic() - began < 60

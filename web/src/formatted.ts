@@ -8,8 +8,15 @@ export type Shown = (start: number, end: number) => Node[];
 
 type Range = [start: number, end: number];
 
-/** A text with its headings, tables, code and emphasis; `end` is exclusive. */
+/** Characters of a text that is formatted; of a longer one, the elements would slow the browser down. */
+const LONGEST = 300_000;
+
+/** Of a table; the lines of a larger one are shown as they are. */
+const MOST_CELLS = 20_000;
+
+/** A text with its headings, tables, code and emphasis. */
 export function formatted(text: string, shown: Shown): Node[] {
+  if (text.length > LONGEST) return shown(0, text.length);
   const found: Node[] = [];
   const lines = linesOf(text);
   for (let i = 0; i < lines.length; ) {
@@ -95,12 +102,13 @@ function block(text: string, lines: Range[], shown: Shown): Node[] {
 function table(text: string, lines: Range[], shown: Shown): Node[] {
   const isRuled = lines.length > 1 && isRule(text.slice(...lines[1]!).trim());
   if (lines.length < 2) return lines.flatMap((line) => cells(text, withoutMark(text, line), [line], shown));
-  const names = isRuled ? [] : namesOf(text, lines[0]!);
+  const names = isRuled ? pipes(text, lines[0]!) : namesOf(text, lines[0]!);
+  if (names.length * lines.length > MOST_CELLS) return lines.flatMap((line) => cells(text, withoutMark(text, line), [line], shown));
   // why: the first line of some tables is a row, too; then every line is one cell
   const isNamed = lines.slice(1).some((line) => named(text, line, names).slice(1).some((part) => part !== null));
   const rows = lines.map((line, i) => {
     if (isRuled && i === 1) return h("tr", { hidden: true }, h("td", {}, text.slice(...line)));
-    const parts = isRuled ? pipes(text, line) : !isNamed ? [withoutMark(text, line)] : i === 0 ? names : named(text, line, names);
+    const parts = isRuled ? atMost(pipes(text, line), names.length) : !isNamed ? [withoutMark(text, line)] : i === 0 ? names : named(text, line, names);
     const tag = i === 0 && (isRuled || isNamed) ? "th" : "td";
     return h("tr", {}, ...row(text, line, parts, tag, shown));
   });
@@ -139,6 +147,11 @@ function pipes(text: string, line: Range): Range[] {
   return bars.map((bar, i) => trimmed(text, i === 0 ? from : bars[i - 1]! + 1, bar));
 }
 
+/** At most so many cells; the last one takes the rest. */
+function atMost(parts: Range[], most: number): Range[] {
+  return parts.length <= most ? parts : [...parts.slice(0, most - 1), [parts[most - 1]![0], parts[parts.length - 1]![1]]];
+}
+
 function trimmed(text: string, start: number, end: number): Range {
   while (start < end && text[start] === " ") start++;
   while (end > start && text[end - 1] === " ") end--;
@@ -161,16 +174,17 @@ function namesOf(text: string, first: Range): Range[] {
 /** The values of a row under those names; null for a column that the row leaves out. */
 function named(text: string, line: Range, names: Range[]): (Range | null)[] {
   const [from, to] = withoutMark(text, line);
+  const row = text.slice(from, to); // why: a name that is missing is looked for in this row alone
   const found: (Range | null)[] = [[from, to]];
   let last = 0;
   for (let i = 1; i < names.length; i++) {
     const sign = ` ${text.slice(...names[i]!)}: `;
-    let at = text.indexOf(sign, found[last]![0]) - 1;
-    while (at >= 0 && at < to && !",;".includes(text[at]!)) at = text.indexOf(sign, at + 2) - 1;
-    if (at < 0 || at >= to) found.push(null);
+    let at = row.indexOf(sign, found[last]![0] - from) - 1;
+    while (at >= 0 && !",;".includes(row[at]!)) at = row.indexOf(sign, at + 2) - 1;
+    if (at < 0) found.push(null);
     else {
-      found[last]![1] = at;
-      found.push([at + 1 + sign.length, to]);
+      found[last]![1] = from + at;
+      found.push([from + at + 1 + sign.length, to]);
       last = i;
     }
   }
