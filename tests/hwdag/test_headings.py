@@ -274,3 +274,44 @@ def test_a_row_is_read_with_the_names_of_its_columns():
         node("| a |", "x"),
     ):
         assert read_texts(other)[0] == other.text
+
+
+FAQ = {
+    "lines": "How do I pay?\n\nBy card.\n\nWhen do you open?\n\nAt nine.\n\nOn Mondays at ten.",
+    "bold": "**How do I pay?**\n\nBy card.\n\n**When do you open?**\nAt nine.\n\nOn Mondays at ten.",
+    "labels": "Q: How do I pay?\n\nBy card.\n\nQ2: When do you open?\n\nAt nine.\n\nOn Mondays at ten.",
+    "words": "Question. How do I pay?\n\nBy card.\n\nQuestion. When do you open?\n\nAt nine.\n\nOn Mondays at ten.",
+}
+
+
+@pytest.mark.parametrize("form", FAQ)
+@pytest.mark.parametrize("above", ["", "# Shop\n\n## Questions\n\n"])
+def test_a_question_is_the_heading_of_its_answer(form, above):
+    text = above + FAQ[form] + ("\n\n## Other\n\nThe end." if above else "")
+    path = "Shop > Questions > " if above else ""
+    for answer, heading in (
+        ("By card.", f"{path}How do I pay?"),
+        ("At nine.", f"{path}When do you open?"),
+        ("On Mondays at ten.", f"{path}When do you open?"),
+        *([("The end.", "Shop > Other")] if above else []),
+    ):
+        start = text.index(answer)
+        assert headings(text, [Span(start, start + len(answer))]) == [heading]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # one question in prose
+        "Who would have thought it?\n\nThe mill burned.\n\nIt was rebuilt.",
+        # questions among many paragraphs
+        "Who knew?\n\n" + "It rained.\n\n" * 9 + "And then?\n\nIt rained.",
+        # speech
+        '"Where are you going?"\n\n"Home."\n\n"Why now?"\n\n"It is late."',
+        # questions without answers
+        "Who built it?\n\nWho sold it?\n\nWho owns it?",
+    ],
+)
+def test_questions_of_prose_are_no_headings(text):
+    end = text.rindex("\n") + 1
+    assert headings(text, [Span(end, len(text))]) == [""]

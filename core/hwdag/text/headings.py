@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -75,6 +75,14 @@ class _Line:
 
 
 PLAIN = 7
+QUESTION = 8
+"""Rank of a question above its answer."""
+
+LONGEST_REPLY = 4
+"""Paragraphs for each question, at most, in a list of questions; prose has more."""
+
+_QUESTION = re.compile(r"[^\W_].{4,198}[?？؟]|(?:\*\*|__).{4,198}[?？؟](?:\*\*|__)")
+_MARKS = re.compile(r"\*\*|__|^(?:Q|F|P|R|Question|Frage|Pregunta)[ \d]*[.:)]\s*", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +270,34 @@ def _headings(text: str) -> list[_Heading]:
                 rank = (1 if after.text.startswith("=") else 2) if underlined else PLAIN
                 found.append(_Heading(line.start, end, line.text, rank))
     marked = [heading for heading in found if heading.rank < PLAIN]
-    return found if len(marked) < MARKED else marked
+    found = found if len(marked) < MARKED else marked
+    return sorted([*found, *_questions(lines, code, found)], key=lambda heading: heading.start)
+
+
+def _questions(
+    lines: Sequence[_Line], code: Collection[int], found: Sequence[_Heading]
+) -> Iterator[_Heading]:
+    """Yield the questions that are headings of their answers: in a section that is a list of them."""
+    known = {heading.start for heading in found}
+    asked, paragraphs = list[_Line](), 0
+    for i, line in enumerate([*lines, _Line(0, 0, "")]):
+        if i == len(lines) or line.start in known:
+            if len(asked) >= MARKED and paragraphs <= LONGEST_REPLY * len(asked):
+                for one in asked:
+                    yield _Heading(one.start, one.end, _bounded(_MARKS.sub("", one.text)), QUESTION)
+            asked, paragraphs = [], 0
+            continue
+        before = lines[i - 1] if i else line
+        if line.blank or i in code or not (i == 0 or before.blank or before.start in known):
+            continue
+        paragraphs += 1
+        following = next((one for one in lines[i + 1 : i + 3] if not one.blank), line)
+        if _is_question(line) and not _is_question(following) and following.start not in known:
+            asked.append(line)
+
+
+def _is_question(line: _Line) -> bool:
+    return _QUESTION.fullmatch(line.text) is not None
 
 
 def _paths(found: Sequence[_Heading], title: str) -> list[str]:
