@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 
 SWEPT = (
-    *("core/hwdag", "core/hwdag_app", "core/hwdag_lab", "llama_index_hwdag", "langchain_hwdag"),
+    *("core", "llama_index_hwdag", "langchain_hwdag"),
     *("haystack_hwdag", "haystack_integrations", "tools", "benchmarks"),
     *("README.md", "CONTRIBUTING.md", "docs"),
 )

@@ -60,7 +60,7 @@ def cell_lines(
 
 
 def _spread(rows: Sequence[Sequence[Cell]], most: int) -> list[list[Cell]]:
-    """The cell at every place of a table, in all rows and columns that it spans.
+    """Return the cell at every place of a table, in all rows and columns that it spans.
 
     Nothing where that takes more than `most` characters.
     """
@@ -89,19 +89,19 @@ def _spread(rows: Sequence[Sequence[Cell]], most: int) -> list[list[Cell]]:
 
 
 def _is_alone(row: Sequence[Cell]) -> bool:
-    """Whether one cell is the whole row."""
+    """Return whether one cell is the whole row."""
     return all(cell is row[0] for cell in row)
 
 
 def _is_header(row: Sequence[Cell]) -> bool:
-    """Whether a row has names in all its cells, not only in the first one."""
+    """Return whether a row has names in all its cells, not only in the first one."""
     return any(cell.is_name and cell is not row[0] for cell in row) and all(
         cell.is_name or not cell.text for cell in row
     )
 
 
 def _has_names(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row of a table without header cells names its columns."""
+    """Return whether the first row of a table without header cells names its columns."""
     return len(rows) > 2 and names_columns(rows) and has_numbers(rows[1:])
 
 

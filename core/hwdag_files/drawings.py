@@ -41,7 +41,7 @@ class Drawing:
     """The drawings of a page, in the order in which they are drawn over each other."""
 
     rules: Boxes  # x and y of both ends of horizontal and vertical lines; none if they are too many
-    surfaces: Boxes  # left, bottom, right and top of what is filled
+    surfaces: Boxes  # left, bottom, right and top of each filled area
     colours: Colours  # of the surfaces
     orders: Integers  # of the surfaces
     letters: dict[int, int]  # the order of each text, by its address

@@ -32,7 +32,7 @@ def note_lines(lines: Sequence[Line], body: float, height: float) -> list[int]:
 
 
 def _begins(lines: Sequence[Line], at: int, body: float) -> bool:
-    """Whether notes begin with a line: small with a mark, directly after the text that they belong to."""
+    """Return whether notes begin with a line: small with a mark, directly after the text they belong to."""
     before, line = lines[at - 1], lines[at]
     return (
         at > 0
@@ -45,7 +45,7 @@ def _begins(lines: Sequence[Line], at: int, body: float) -> bool:
 
 
 def _end(lines: Sequence[Line], start: int, body: float) -> int:
-    """Return where the notes end: with the page, or where the text goes on in the next column; else `start`."""
+    """Return where the notes end: with the page, or where the text continues in the next column; else `start`."""
     at = start
     while at < len(lines) and _is_small(lines[at], body):
         at += 1

@@ -14,7 +14,7 @@ FORMULA_NOTE = "{} formula{s} not understood: read as plain letters"
 def formula(element: Any, noted: Counter[str], *, is_apart: bool = False) -> str:
     """Return an `m:oMath` as LaTeX, or its letters if it cannot be converted.
 
-    One that stands apart is in double dollar signs.
+    A separate one is in double dollar signs.
     """
     from markitdown.converter_utils.docx.math.omml import oMath2Latex
 

@@ -33,7 +33,7 @@ _BLOCK = re.compile(
     "address|article|aside|blockquote|body|caption|dd|details|dialog|div|dl|dt|fieldset|figcaption"
     "|figure|footer|form|h[1-6]|header|hr|legend|li|main|ol|p|pre|section|summary|table|tr|ul"
 )
-"""HTML elements that stand apart, by a blank line."""
+"""HTML elements that a blank line separates."""
 
 _CELLS = ("td", "th")
 _ROWS = ("tr", *_CELLS)
@@ -53,7 +53,7 @@ _HOLDERS = frozenset({"table", "ul", "ol", "dl", "select"})
 DEEPEST = 100
 """Open elements among which such a one is looked for."""
 
-# what looks like a character reference by number but is none, or is of an absurd length
+# looks like a character reference by number and is invalid, or is of an absurd length
 _NO_REFERENCE = re.compile("&#(?!(?:[0-9]{1,20}|[xX][0-9a-fA-F]{1,20})[^0-9a-fA-F])")
 _ASCII = bytes(range(32, 127))
 
@@ -68,7 +68,7 @@ _NOTES = {
 HEAD_BYTES = 1 << 14
 """Where a page may declare its encoding; browsers look at the first 1,024 bytes."""
 
-# why not bs4's own search: it takes the cube of what it looks at, and holds the interpreter's lock
+# why not bs4's own search: its time is the cube of the length, and holds the interpreter's lock
 _DECLARED = re.compile(
     rb"<(?:meta|\?xml)\b[^<>]*?\b(?:charset|encoding)\s*=[\s\"']*([^\s<>\"'/;]+)", re.IGNORECASE
 )
@@ -112,7 +112,7 @@ def html_content(data: bytes, linked: Callable[[str], str] | None = None) -> Con
         try:
             page = _before_unended(markup)
             soup = parsed(page)
-        except (ParserRejectedMarkup, AssertionError) as error:  # html.parser raises the latter
+        except (ParserRejectedMarkup, AssertionError) as error:  # html.parser raises AssertionError
             raise UnreadableError(f"not parsable as HTML: {error}") from error
     if lost := len(markup) - len(page):
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
@@ -166,7 +166,7 @@ def page_text(soup: BeautifulSoup, noted: Counter[str]) -> str:
     """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab.
 
     Headings and items of lists are marked as in Markdown: "## ", "- ", "1. "; an item within another one
-    and the description of a term are indented. What is left out is counted in `noted`.
+    and the description of a term are indented. Omissions are counted in `noted`.
     """
     # why: an item alone in its block would be taken for a heading; a heading is one within an item, too
     marked = re.sub(rf"(?:{_MARK}\s*)++(?!#)", r"\1", with_marks("".join(_pieces(soup, noted))))
@@ -177,7 +177,7 @@ def page_text(soup: BeautifulSoup, noted: Counter[str]) -> str:
 
 
 def _before_unended(markup: str) -> str:
-    """The page up to a tag, comment or declaration that does not end; HTML5 shows no more of it.
+    """Return the page up to a tag, comment or declaration that does not end; HTML5 shows no more of it.
 
     Older parsers look at every later "<" as well, up to the end each time.
     """
@@ -189,7 +189,7 @@ def _before_unended(markup: str) -> str:
 
 
 def _declared_encoding(data: bytes) -> str:
-    """The encoding that the head of a page names, if bytes of ASCII mean the same in it."""
+    """Return the encoding that the head of a page names, if bytes of ASCII mean the same in it."""
     declared = _DECLARED.search(data, 0, HEAD_BYTES)
     name = declared[1].decode("ascii", "replace") if declared else "utf-8"
     try:
@@ -235,7 +235,7 @@ class _Look(NamedTuple):
 def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[str]:
     """Strings in reading order; a stack instead of recursion, as nesting may be deep.
 
-    With `marks`, headings are marked. What is left out is counted in `noted`.
+    With `marks`, headings are marked. Omissions are counted in `noted`.
     """
     from bs4.element import CData, NavigableString, Tag
 
@@ -284,7 +284,7 @@ def _around(tag: Tag, look: _Look, numbers: dict[int, int]) -> tuple[str, str]:
     """Return the signs before and after the text of an element."""
     name = tag.name
     if name in ("li", "dt", "dd"):
-        # why: what describes a term belongs to it as an item does to the one around its list
+        # why: the description of a term belongs to it as an item does to the one around its list
         indent = _INDENT * 2 * max(0, look.depth - (name != "dd"))
         number = _number(tag, numbers) if name == "li" else "- "
         return f"\n{_ITEM}{indent}{number}", "\n"
@@ -302,7 +302,7 @@ def _around(tag: Tag, look: _Look, numbers: dict[int, int]) -> tuple[str, str]:
 
 
 def _number(item: Tag, numbers: dict[int, int]) -> str:
-    """Return what stands before an item: its number, as the list counts it, or a dash."""
+    """Return the text before an item: its number, as the list counts it, or a dash."""
     parent = item.parent
     if parent is None or parent.name != "ol":
         return "- "
@@ -344,7 +344,7 @@ def _entered(field: Tag) -> str:
 
 
 def _title(heading: Tag, noted: Counter[str]) -> str:
-    """The text of a heading; none of one that does not end, so that it has what follows in it."""
+    """Return the text of a heading; "" if it is unclosed and swallowed the text after it."""
     title = ""
     for piece in _pieces(heading, noted, marks=False):
         title += piece
@@ -355,13 +355,13 @@ def _title(heading: Tag, noted: Counter[str]) -> str:
 
 
 def _style(tag: Tag) -> str:
-    """The declarations of a tag without blanks, in small letters, each with a semicolon."""
+    """Return the declarations of a tag without blanks, in small letters, each with a semicolon."""
     style = tag.get("style")
     return "".join(str(style).lower().split()) + ";" if style else ""
 
 
 def _is_white(tag: Tag) -> bool:
-    """Whether the letters of an element are white on no ground that the page names."""
+    """Return whether the letters of an element are white on no ground that the page names."""
     if not _WHITE.search(_style(tag)) or not tag.get_text().strip():
         return False
     around = (tag, *islice(tag.parents, DEEPEST))
@@ -369,7 +369,7 @@ def _is_white(tag: Tag) -> bool:
 
 
 def _is_hidden(tag: Tag) -> bool:
-    """Whether a browser shows nothing of an element, by what its tag says."""
+    """Return whether a browser shows nothing of an element because of its tag."""
     if tag.name == "dialog" and not tag.has_attr("open"):
         return True
     # why not "until-found": such a section is folded, and opens where a word of it is looked for
@@ -384,7 +384,7 @@ def _is_hidden(tag: Tag) -> bool:
 
 
 def _data_table(table: Tag, noted: Counter[str]) -> list[str]:
-    """The rows of a table that has header cells, or names above numbers; none of one that lays out a page."""
+    """Return the rows of a table with header cells, or names above numbers; nothing of a layout table."""
     if table.find("table"):  # why: that is layout as a rule
         return []
     found = [(row, row.find_all(["td", "th"], recursive=False)) for row in table.find_all("tr")]

@@ -58,7 +58,7 @@ def _lines_beside(initial: Word, words: Iterable[Word]) -> list[Word]:
 
 
 def _is_level(initial: Word, first: Word) -> bool:
-    """Whether the upper sides of an initial and of its first line are at one height."""
+    """Return whether the upper sides of an initial and of its first line are at one height."""
     above = initial.bottom - (DESCENT + CAPITAL_HEIGHT) * initial.size
     line = first.bottom - (DESCENT + CAPITAL_HEIGHT) * first.size
     return abs(above - line) < 0.8 * first.size

@@ -2,7 +2,7 @@
 
     letters -> words -> pieces of lines -> columns -> lines -> blocks: headings, paragraphs, rows of tables
 
-A PDF says where each letter stands and nothing of what it is. Sizes are in points, 1/72 inch.
+A PDF gives the place of each letter and no structure. Sizes are in points, 1/72 inch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hwdag_files.watermarks import Mark, part_marks
 from hwdag_files.words import Word, words_of
 
 Kind = Literal["heading", "paragraph", "rows", "note"]
-Key = tuple[int, str, int | None]  # what lines of different pages have in common, see `_keys`
+Key = tuple[int, str, int | None]  # common to lines of different pages, see `_keys`
 
 PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables have fewer
 COLUMN_LINES = 4  # at least, on both sides of the space between two columns
@@ -50,8 +50,8 @@ CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as t
 HEADING_CHARACTERS = 160
 MOST_TURNED = 0.05  # share of a page's letters that may be left out, as a stamp over the text
 MOST_LEFTWARD = 0.2  # share of letters from right to left, as words in a text of another language
-SAME_COLUMN = 4.0  # distance of the columns of a table that goes on over the end of a page
-MARGIN = 0.1  # of a page's height, above and below, where running headers and footers stand
+SAME_COLUMN = 4.0  # distance of the columns of a table that continues on the next page
+MARGIN = 0.1  # of a page's height, above and below, for running headers and footers
 
 MOST_PIECES = 2000
 """Pieces among which columns are looked for: it takes more than linear time, and a map may have any number."""
@@ -59,7 +59,7 @@ MOST_PIECES = 2000
 MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
 
 _NUMBER = re.compile(
-    r"(?<!\d)(?<!\d[.,:/-])\d{1,4}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # none of dates and amounts
+    r"(?<!\d)(?<!\d[.,:/-])\d{1,4}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # not within dates and amounts
     re.I,
 )
 _ROMAN = {
@@ -68,10 +68,10 @@ _ROMAN = {
     for j, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
     if tens or ones
 }
-LINE_END = "\u00ad"  # behind a hyphen in a cell, until it is known whether it divides a word
+LINE_END = "\u00ad"  # after a hyphen in a cell, until it is known whether it divides a word
 _LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
 SENTENCE_END = tuple('.!?:;…。！？"”’»)')
-_DASHES = re.compile("[-=_–—]*")  # what a printer draws a line with
+_DASHES = re.compile("[-=_–—]*")  # a printed line
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.|s\.|página|pagina|sida|side)?\s*(?:\d{1,4}|[ivxl]{1,6})"
     r"(?:\s*(?:/|of|von|de|av|sur)\s*\d{1,4})?\W*",
@@ -81,7 +81,7 @@ _PAGE_NUMBER = re.compile(
 
 @dataclass(slots=True)
 class Block:
-    """What belongs together on a page; a table has a line for each row."""
+    """A block of a page; a table has a line for each row."""
 
     kind: Kind
     lines: list[str]
@@ -92,7 +92,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """A page before it is known what the text's type is, and what stands on every page."""
+    """A page's lines, before body font size and running headers are known."""
 
     lines: tuple[Line, ...]
     height: float
@@ -126,7 +126,7 @@ class PageLines:
         return not piece.rows and (piece.bottom < above or piece.top > below)
 
     def _rows(self) -> set[int]:
-        """The `id` of each line of the tables without lines that are not in a margin as a whole."""
+        """Return the `id` of each line of the tables without lines that are not in a margin as a whole."""
         found = set[int]()
         for start, table in open_tables(self.lines).items():
             lines = self.lines[start : table.end]
@@ -205,7 +205,7 @@ def _pieces(view: View) -> tuple[list[Piece], list[Mark], int]:
 
 
 def _cells_of(middles: Points, table: Sequence[Cell]) -> Integers:
-    """The cell in which each point is, or -1."""
+    """Return the cell in which each point is, or -1."""
     found = np.full(len(middles), -1)
     x, y = middles.T
     left, top, right, bottom = np.array(table).T
@@ -219,13 +219,13 @@ def _cells_of(middles: Points, table: Sequence[Cell]) -> Integers:
 
 
 def _is_table(cells: Sequence[Cell], filled: int) -> bool:
-    """Whether cells are a table: most of a drawing's are empty."""
+    """Return whether cells are a table: most of a drawing's are empty."""
     rows, columns = ({cell[side] for cell in cells} for side in (1, 0))
     return min(len(rows), len(columns)) > 1 and 2 * filled >= len(rows) * len(columns)
 
 
 def _ruled(cells: Sequence[Cell], texts: Sequence[str]) -> Piece:
-    """A table whose cells have lines around them."""
+    """Return a table whose cells have lines around them."""
     left, right = (sorted({cell[side] for cell in cells}) for side in (0, 2))
     rows = defaultdict[float, dict[float, str]](dict)
     for (x0, top, _, _), text in zip(cells, texts, strict=True):
@@ -279,8 +279,8 @@ def blocks_of(
 ) -> list[Block]:
     """Put lines together; `body` is the size of the text's type, `running` lines are left out.
 
-    Notes at the foot of the page or of its columns come last. A table at the top goes on with the names
-    of the columns of `before`, the last block of the page before, where it has the same columns.
+    Notes at the foot of the page or of its columns come last. A table at the top continues with the names
+    of the columns of `before`, the last block of the page before, if it has the same columns.
     """
     left_out = set(map(id, running))
     lines = [line for line in page.lines if id(line) not in left_out]
@@ -357,7 +357,7 @@ def _table(
 
 
 def _are_alike(above: Sequence[Column], below: Sequence[Column]) -> bool:
-    """Whether each column has its left side, its right side or its middle at the same place."""
+    """Return whether each column has its left side, its right side or its middle at the same place."""
     return len(above) == len(below) and all(
         min(abs(a - c), abs(b - d), abs(a + b - c - d) / 2) < SAME_COLUMN
         for (a, b), (c, d) in zip(above, below, strict=True)
@@ -365,13 +365,13 @@ def _are_alike(above: Sequence[Column], below: Sequence[Column]) -> bool:
 
 
 def _ordered(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Pieces in reading order: what goes over all columns, and between such lines column by column."""
+    """Yield pieces in reading order: those over all columns, and between them column by column."""
     pieces = sorted(pieces, key=lambda piece: (piece.top, piece.x0))
     tables = list(_number_tables(pieces))
     cells = {id(cell) for table in tables for cell in table}
     others = [piece for piece in pieces if id(piece) not in cells]
     x = _gutter(others)
-    if x is None:  # why not at once: a gap that is as narrow stands behind the marks of a list too
+    if x is None:  # why not at once: a gap that is as narrow follows the marks of a list too
         x = _gutter(others, is_narrow=True)
     if x is None:
         yield from pieces
@@ -394,7 +394,7 @@ def _ordered(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _number_tables(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """The cells of tables of numbers, which may stand above or between columns of prose."""
+    """Yield the cells of tables of numbers, which may be above or between columns of prose."""
     lines = list(lines_of(pieces))
     for start, table in open_tables(lines).items():
         cells = [piece for line in lines[start : table.end] for piece in line.pieces]
@@ -410,7 +410,7 @@ def _columns(band: Sequence[Piece], x: float) -> Iterator[Piece]:
 
 
 def _gutter(pieces: Sequence[Piece], *, is_narrow: bool = False) -> float | None:
-    """The space between two columns of prose that the fewest pieces go over; None without columns."""
+    """Return the space between two columns of prose that the fewest pieces go over; None without columns."""
     best: tuple[int, float] | None = None
     starts = [part for piece in pieces for part in (piece.parts if is_narrow else (piece,))]
     if len(starts) > MOST_PIECES:
@@ -432,7 +432,7 @@ def _gutter(pieces: Sequence[Piece], *, is_narrow: bool = False) -> float | None
 
 
 def _split(piece: Piece, x: float) -> tuple[Piece, ...]:
-    """What stands left and right of a place, where the piece has a gap there; else the piece."""
+    """Return the parts left and right of a place, if the piece has a gap there; else the piece."""
     if not piece.x0 < x < piece.x1 or any(
         part.x0 < x < part.x1 for part in piece.parts or (piece,)
     ):
@@ -454,7 +454,7 @@ def _is_prose(pieces: Sequence[Piece]) -> bool:
 
 
 def _is_column(pieces: Sequence[Piece], page: Sequence[Piece]) -> bool:
-    """Whether pieces are enough of a page, and letters: a dump of bytes has columns of its own."""
+    """Return whether pieces are enough of a page, and letters: a dump of bytes has columns of its own."""
     text = "".join(piece.text for piece in pieces)
     return 6 * len(pieces) > len(page) and 2 * sum(map(str.isalpha, text)) > len(text)
 
@@ -473,14 +473,14 @@ def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) ->
 
 
 def _begins_heading(lines: Sequence[Line], at: int) -> bool:
-    """Whether a heading begins with a line that follows one of another heading."""
+    """Return whether a heading begins with a line that follows one of another heading."""
     before, line = lines[at - 1], lines[at]
     size = line.first.size
     return before.first.size != size or not 0 <= gap_between(before, line) < 0.6 * size
 
 
 def _begins(lines: Sequence[Line], at: int) -> bool:
-    """Whether a paragraph begins with a line that follows another one."""
+    """Return whether a paragraph begins with a line that follows another one."""
     before, line = lines[at - 1], lines[at]
     size = line.first.size
     if CAPTION.match(line.text) or BULLET.match(line.text):
@@ -489,7 +489,7 @@ def _begins(lines: Sequence[Line], at: int) -> bool:
         return True
     if abs(before.first.size - size) > 1:
         return True
-    if _is_elsewhere(before, line):  # the next column: a paragraph may go on there
+    if _is_elsewhere(before, line):  # the next column: a paragraph may continue there
         return before.text.endswith(SENTENCE_END) and not line.text[:1].islower()
     if gap_between(before, line) > max(0.6 * size, 1.6 * _pitch(lines, at)):
         return True
@@ -503,7 +503,7 @@ def _is_elsewhere(before: Line, line: Line) -> bool:
 
 
 def _pitch(lines: Sequence[Line], at: int) -> float:
-    """The usual blank between lines around this one."""
+    """Return the usual blank between lines around this one."""
     around = lines[max(0, at - 8) : at + 8]
     gaps = [gap_between(one, two) for one, two in pairwise(around)]
     usual = [gap for gap in gaps if 0 <= gap < lines[at].first.size]
@@ -511,9 +511,9 @@ def _pitch(lines: Sequence[Line], at: int) -> float:
 
 
 def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line]]:
-    """The lines of each page's margins that are headers, footers or numbers of pages.
+    """Return the lines of each page's margins that are headers, footers or numbers of pages.
 
-    They stand at one height on three pages and are equal, but for one number that may follow that of
+    They are at one height on three pages and equal, but for one number that may follow that of
     the page. Pages have their number in the file; `body` is the size of the text's type.
     """
     found = {number: list(page.margins(body)) for number, page in pages.items()}
@@ -529,7 +529,7 @@ def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line
         enough = min(3, max(2, len(pages) - 1)) if _PAGE_NUMBER.fullmatch(line.text) else 3
         if len(where[equal]) >= 3 or any(len(where[key]) >= enough for key in numbered):
             return True
-        # why: beside what stands on all pages there may be the chapter, which is another one soon
+        # why: next to a line of all pages there may be the chapter, which changes soon
         return any(
             key[2] == part[2]
             and len(where[part]) >= 3
@@ -543,7 +543,7 @@ def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line
 
 
 def _keys(text: str, line: Line, page: int) -> Iterator[Key]:
-    """What is the same on other pages: the height, the text, and the number that it may have.
+    """Return keys that are the same on other pages: the height, the text, and the number that it may have.
 
     Of a text with numbers also, for each, the text without it and by how much it differs from `page`.
     """

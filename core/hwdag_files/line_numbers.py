@@ -107,7 +107,7 @@ def _count_lines(run: Sequence[Word], rows: Sequence[Row]) -> bool:
 
 
 def _is_isolated(number: Word, row: Row) -> bool:
-    """Whether no other word is near a number in its line."""
+    """Return whether no other word is near a number in its line."""
     return all(
         max(other.x0 - number.x1, number.x0 - other.x1) > ISOLATED * number.size
         for other in row

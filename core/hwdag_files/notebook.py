@@ -7,7 +7,7 @@ import re
 
 from hwdag_files.content import Content
 
-_TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours of what a notebook printed
+_TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours of printed text
 
 
 def notebook_content(data: bytes) -> Content:

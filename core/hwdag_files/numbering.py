@@ -175,7 +175,7 @@ class Numbering:
         if found is None or level not in found.levels:
             return None
         counts = self._counts.setdefault(found.abstract, {})
-        for at, start in found.starts.items():  # why once: later ones of this list go on
+        for at, start in found.starts.items():  # why once: later ones of this list continue
             counts[at] = start - 1
         found.starts.clear()
         own = found.levels[level]

@@ -18,18 +18,18 @@ from hwdag.text.tables import has_numbers, is_number, names_columns, table_lines
 from hwdag_files.pieces import Column, Line, Piece, gap_between
 
 CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
-NAME_LINES = 3  # at most, of names of columns that stand over several of them
-MOST_NAMED = 60  # columns, of which one name may stand over several; each is compared with each
-MOST_ROWS = 500  # of a table without lines on one page; what is no table is looked at row by row
+NAME_LINES = 3  # at most, of names over several columns
+MOST_NAMED = 60  # columns, of which one name may span several; each is compared with each
+MOST_ROWS = 500  # of a table without lines on one page; other lines are checked row by row
 LARGER = 1.12  # a heading's type over that of the text
 CAPTION = re.compile(
     r"(?:table|figure|fig\.|tabelle|abbildung|abb\.|tableau|tabla|figura|tabell|figur)\s*\d", re.I
 )
 BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
 ATTEMPTS = 50  # from how many of the lines of a failed one a table is looked for again
-ALIGNED_COLUMNS = 3  # at least, in a plain text: two can be read as they stand
-_ALIGNED = re.compile(r"\S+(?: \S+)*")  # what two blanks part in a plain text
-TRIES = 3  # with fewer lines each time, where one is none of the table
+ALIGNED_COLUMNS = 3  # at least, in a plain text: two can be read without names
+_ALIGNED = re.compile(r"\S+(?: \S+)*")  # separated by two blanks in a plain text
+TRIES = 3  # with fewer lines each time, if one does not belong to the table
 
 
 def with_aligned_rows(text: str) -> str:
@@ -63,7 +63,7 @@ def _aligned_rows(block: Sequence[str]) -> Iterator[str]:
 
 
 def _aligned_line(line: str, at: int) -> Line:
-    """A line of a plain text, as wide and high as letters of one width are."""
+    """Return a line of a plain text, as wide and high as letters of one width are."""
     parted = _ALIGNED.finditer(line)
     return Line(tuple(Piece(m[0], m.start(), m.end(), 3 * at, 3 * at + 2, 2) for m in parted))
 
@@ -80,7 +80,7 @@ class OpenTable:
 
 
 def open_tables(lines: Sequence[Line]) -> dict[int, OpenTable]:
-    """The tables without lines, by where they begin."""
+    """Return the tables without lines, by where they begin."""
     found, at = dict[int, OpenTable](), 0
     while at < len(lines):
         end = _run_end(lines, at)
@@ -92,7 +92,7 @@ def open_tables(lines: Sequence[Line]) -> dict[int, OpenTable]:
 
 
 def _open_table(lines: Sequence[Line], start: int, end: int) -> OpenTable | None:
-    """The table without lines that begins here, if one does, among the lines up to `end`."""
+    """Return the table without lines that begins here, if one does, among the lines up to `end`."""
     for _ in range(TRIES):
         run = lines[start:end]
         most = max((len(line.pieces) for line in run), default=0)
@@ -112,7 +112,7 @@ def _open_table(lines: Sequence[Line], start: int, end: int) -> OpenTable | None
 
 
 def _run_end(lines: Sequence[Line], start: int) -> int:
-    """The end of the lines that may be one table: such of several pieces, and a piece between them."""
+    """Return the end of the lines that may be one table: such of several pieces, and a piece between them."""
     end, left = start, lines[start].first.x0
     for i in range(start, min(len(lines), start + MOST_ROWS)):
         line, above = lines[i], lines[max(start, i - 1)]
@@ -128,7 +128,7 @@ def _run_end(lines: Sequence[Line], start: int) -> int:
 
 
 def _is_caption(lines: Sequence[Line], at: int) -> bool:
-    """Whether a line is a caption, and none of a list of tables or figures."""
+    """Return whether a line is a caption rather than an entry in a list of figures."""
     beside = (*lines[max(0, at - 1) : at], *lines[at + 1 : at + 2])
     return bool(CAPTION.match(lines[at].text)) and not any(
         CAPTION.match(line.text) for line in beside
@@ -136,7 +136,7 @@ def _is_caption(lines: Sequence[Line], at: int) -> bool:
 
 
 def _edges(lines: Iterable[Line]) -> list[Column]:
-    """From where to where each column of a table goes: what overlaps is one."""
+    """Return the sides of each column of a table: overlapping pieces are one column."""
     merged = list[Column]()
     for x0, x1 in sorted((piece.x0, piece.x1) for line in lines for piece in line.pieces):
         if merged and x0 < merged[-1][1]:
@@ -147,9 +147,9 @@ def _edges(lines: Iterable[Line]) -> list[Column]:
 
 
 def _placed(line: Line, columns: list[Column]) -> tuple[list[str], bool]:
-    """The cells of a line, and whether one goes over several columns; it stands in the first then.
+    """Return the cells of a line, and whether one spans several columns; it is in the first then.
 
-    The columns grow by what stands in one of them.
+    The columns grow by the pieces in one of them.
     """
     cells, goes_over = [""] * len(columns), False
     for piece in line.pieces:
@@ -164,7 +164,7 @@ def _placed(line: Line, columns: list[Column]) -> tuple[list[str], bool]:
 
 
 def _names(line: Line, columns: list[Column]) -> list[str] | None:
-    """The names in a line, one for each column that they stand over; None if that cannot be told."""
+    """Return the names in a line, one for each column below them; None if that is unclear."""
     cells, goes_over = _placed(line, columns)
     names = [piece for piece in line.pieces if piece.x0 >= columns[0][1]]
     if all(cells[1:]) or not names or len(columns) > MOST_NAMED:
@@ -182,7 +182,7 @@ def _names(line: Line, columns: list[Column]) -> list[str] | None:
 
 
 def _over(piece: Piece, columns: Sequence[Column]) -> tuple[int, int]:
-    """The first column that a piece stands in, and in how many it does; the nearest if in none."""
+    """Return the first column of a piece, and the number of its columns; the nearest if it is in none."""
     at = bisect_right(columns, piece.x0, key=itemgetter(1))
     end = bisect_left(columns, piece.x1, key=itemgetter(0))
     if end <= at and (at == len(columns) or (at and _nearer(piece, columns[at - 1], columns[at]))):
@@ -195,7 +195,7 @@ def _nearer(piece: Piece, left: Column, right: Column) -> bool:
 
 
 def _is_label(run: Sequence[Line], at: int) -> bool:
-    """Whether a line is the name of the rows below it, or goes on with that of the row above."""
+    """Return whether a line is the name of the rows below it, or continues that of the row above."""
     [piece, *others] = run[at].pieces
     below = run[at + 1].pieces if at + 1 < len(run) else ()
     return (
@@ -209,7 +209,7 @@ def _is_label(run: Sequence[Line], at: int) -> bool:
 def _put_together(
     run: Sequence[Line], start: int, placed: Sequence[list[str]], columns: list[Column]
 ) -> OpenTable | None:
-    """The table of these lines, whose cells may go on in the next one; None if they are none."""
+    """Return the table of these lines, whose cells may continue in the next line; None if they are no table."""
     gaps = [0.0, *(gap_between(one, two) for one, two in pairwise(run)), 0.0]
     begin = [gaps[i] for i, cells in enumerate(placed) if i and cells[0] and any(cells[1:])]
     usual = median(begin or gaps[1:-1])
@@ -223,7 +223,7 @@ def _put_together(
             rows.append(cells)
             starts.append(i)
     while len(rows) > 1 and sum(map(bool, rows[-1])) == 1 and not is_number("".join(rows[-1])):
-        rows.pop()  # what stands below the table
+        rows.pop()  # the text below the table
         run = run[: starts.pop()]
     has_header = is_named = False
     for n in range(1, min(NAME_LINES, len(rows) - 1) + 1):
@@ -248,7 +248,7 @@ def _put_together(
 
 
 def _is_text(run: Sequence[Line], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether lines of several pieces are a text in columns, or a list whose numbers stand apart."""
+    """Return whether lines of several pieces are a text in columns, or a list with separate numbers."""
     if median(len(piece.text) for line in run for piece in line.pieces) > CELL_CHARACTERS:
         return True
     if len(rows[0]) == 2 and 2 * sum(bool(BULLET.match(f"{row[0]} ")) for row in rows) > len(rows):
@@ -265,7 +265,7 @@ def _is_text(run: Sequence[Line], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _joined(lines: Iterable[Sequence[str]]) -> list[str]:
-    """The cells of a row that goes over several lines."""
+    """Return the cells of a row that takes several lines."""
     return ["\n".join(filter(None, cells)) for cells in zip(*lines, strict=True)]
 
 
@@ -277,7 +277,7 @@ def _goes_on(
     usual: float,
     is_below: bool,
 ) -> bool:
-    """Whether a line is of the row above: its cells go on in it, or stand at one height with them."""
+    """Return whether a line is of the row above: its cells continue in it, or are at one height with them."""
     filled = [i for i, cell in enumerate(cells) if cell]
     is_near = gap < usual - 0.25 * size
     if any(is_number(above[i]) and is_number(cells[i]) for i in filled):

@@ -1,4 +1,4 @@
-"""The texts of a PDF's pages as one text; a sentence may go on over the end of a page, and over its notes."""
+"""The texts of a PDF's pages as one text; a sentence may continue on the next page, past the notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PageText:
 def joined(pages: Sequence[PageText], known: Set[str] = frozenset()) -> tuple[str, list[int]]:
     """Return the text of all pages, and where each begins.
 
-    A page with notes, whose last sentence goes on over its end, has the end of that sentence before the
+    A page with notes, whose last sentence continues on the next page, has the end of that sentence before the
     notes, and the next page begins after them. `known` has words of the text, in small letters.
     """
     text, starts = _Growing(), list[int]()
@@ -72,7 +72,7 @@ class _Growing:
         self.add(text)
 
     def link(self, last: str, below: str, known: Set[str]) -> None:
-        """Go on within a sentence, whose last word may be divided; `last` is the text that was added last."""
+        """Continue within a sentence, whose last word may be divided; `last` is the text that was added last."""
         first, second = _LAST_PART.search(last), _FIRST_PART.match(below)
         if not first or not second:
             self.add("\n")

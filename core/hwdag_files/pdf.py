@@ -117,7 +117,7 @@ def _listed(pages: Sequence[int]) -> str:
 
 @dataclass(slots=True)
 class _Found:
-    """What is read of the pages, by their number from 0: with their layout, without it, or nothing."""
+    """The reading of the pages, by their number from 0: with their layout, without it, or nothing."""
 
     pages: dict[int, layout.PageLines] = field(default_factory=dict)
     plain: dict[int, str] = field(default_factory=dict)
@@ -191,7 +191,7 @@ def _plain(page: PageReader) -> str:
 
 
 def _texts(found: _Found) -> tuple[list[PageText], set[str], str]:
-    """The text of each page, the words of all, and the largest heading of the first page."""
+    """Return the text of each page, the words of all, and the largest heading of the first page."""
     pages = found.pages
     characters = sum((page.characters for page in pages.values()), Counter[float]())
     body = characters.most_common(1)[0][0] if characters else 0.0
@@ -216,7 +216,7 @@ def _texts(found: _Found) -> tuple[list[PageText], set[str], str]:
 
 @contextmanager
 def _alarm(seconds: float | None) -> Iterator[None]:
-    """Raise `TimeoutError` inside after so many seconds."""
+    """Raise `TimeoutError` inside after this many seconds."""
     if seconds is None or not hasattr(signal, "SIGALRM"):
         yield
         return
@@ -250,7 +250,7 @@ def _ranks(pages: Iterable[Sequence[layout.Block]]) -> dict[float, int]:
 
 
 def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: set[str]) -> str:
-    """A page as Markdown: headings, paragraphs on one line, rows of tables."""
+    """Return a page as Markdown: headings, paragraphs on one line, rows of tables."""
     parts = list[str]()
     for block in blocks:
         if block.kind == "rows":
@@ -263,7 +263,7 @@ def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: se
 
 
 def _on_one_line(text: str) -> str:
-    """Without line breaks: a blank for each, but none where words are not parted by blanks."""
+    """Replace line breaks by blanks, or by nothing if blanks do not separate words."""
     return _WITHIN_WORDS.sub("", text).replace("\n", " ")
 
 

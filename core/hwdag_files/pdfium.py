@@ -97,7 +97,7 @@ def text_of(codes: Codes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A page turned so that some of its letters stand upright."""
+    """A page turned so that some of its letters are upright."""
 
     letters: Letters
     rules: Boxes  # horizontal and vertical lines
@@ -238,7 +238,7 @@ class PageReader:
         return +found
 
     def views(self) -> Iterator[tuple[int, Booleans]]:
-        """Yield the quarter turns in which letters stand upright, and which letters, most of them first."""
+        """Yield the quarter turns in which letters are upright, and these letters, the most frequent first."""
         right, up = self._matrices[:, 0], self._matrices[:, 1]
         along, across = np.maximum(abs(right), abs(up)), np.minimum(abs(right), abs(up))
         turns = np.where(abs(right) >= abs(up), np.where(right < 0, 2, 0), np.where(up < 0, 3, 1))

@@ -17,7 +17,7 @@ def picture_content(data: bytes, *, layout_seconds: float | None = None) -> Cont
         with Image.open(io.BytesIO(data)) as picture:
             has_pages = picture.format == "TIFF" and getattr(picture, "n_frames", 1) > 1
             upright = picture if has_pages else ImageOps.exif_transpose(picture).convert("RGBA")
-            if not has_pages:  # why: what one sees through is white, as paper is
+            if not has_pages:  # why: transparent parts are white, as paper is
                 white = Image.new("RGBA", upright.size, "white")
                 upright = Image.alpha_composite(white, upright).convert("RGB")
             upright.save(pages := io.BytesIO(), "PDF", resolution=DPI, save_all=has_pages)

@@ -1,6 +1,6 @@
 """The words of a PDF's page as pieces of lines, and these as lines.
 
-A piece has words that stand beside each other. Sizes are in points, 1/72 inch.
+A piece has words that are next to each other. Sizes are in points, 1/72 inch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NARROW_GAP = 0.5
 """Blank space that may part cells, where those of other rows are further apart."""
 
 RAISED_SIZE = 0.85
-"""Type of marks of notes, exponents and indices, at most, over that of the word they stand at."""
+"""Type of marks of notes, exponents and indices, at most, over that of their word."""
 
 ROWS_NEAR = 4  # above and below, among which that word is looked for; columns may have two each
 
@@ -38,7 +38,7 @@ _UNKNOWN = re.compile("\ufffd")  # letters that the font does not name
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Words that stand beside each other, or a table with lines (its `rows`)."""
+    """Words next to each other, or a table with lines (its `rows`)."""
 
     text: str
     x0: float
@@ -118,7 +118,7 @@ def _apart(words: Iterable[Word], gap: float) -> Iterator[list[Word]]:
 
 
 def _with_raised(rows: Iterable[list[Word]]) -> Iterable[list[Word]]:
-    """The rows, in which marks of notes, exponents and indices stand at their word."""
+    """Return the rows, in which marks of notes, exponents and indices are at their word."""
     rows = [sorted(row, key=attrgetter("x0")) for row in rows]
     sizes = {word.size for row in rows for word in row}
     if not sizes or min(sizes) >= RAISED_SIZE * max(sizes):
@@ -127,7 +127,7 @@ def _with_raised(rows: Iterable[list[Word]]) -> Iterable[list[Word]]:
     for at, row in enumerate(rows):
         for before, word, after in zip([None, *row], row, [*row[1:], None], strict=False):
             there = at
-            # why: small type with more of it beside is a line of its own
+            # why: small type next to more of it is a line of its own
             if all(one is None or _blank(one, word) > 0.5 * word.size for one in (before, after)):
                 there, word = _at_its_base(rows, at, word)
             whole[there].append(word)
@@ -135,7 +135,7 @@ def _with_raised(rows: Iterable[list[Word]]) -> Iterable[list[Word]]:
 
 
 def _at_its_base(rows: Sequence[list[Word]], at: int, word: Word) -> tuple[int, Word]:
-    """The row of the word beside which this one is raised or lowered, and how it stands there."""
+    """Return the row of the word next to which this one is raised or lowered, and its place there."""
     for there in range(max(0, at - ROWS_NEAR), min(len(rows), at + ROWS_NEAR + 1)):
         near = bisect_left(rows[there], word.x0, key=attrgetter("x0"))
         for base in rows[there][max(0, near - 1) : near + 1]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from hwdag_files.drawings import Boxes
 
-NEAR = 3.0  # points within which lines are one, go on or cross
+NEAR = 3.0  # points within which lines are one, continue or cross
 SHORTEST = 3.0  # points
 MOST_CROSSINGS = 20_000  # of the lines of a table; graph paper has more
 
@@ -32,7 +32,7 @@ def ruled_tables(rules: Boxes) -> list[list[Cell]]:
 
 
 def _joined(lines: Iterable[Sequence[float]]) -> list[Level]:
-    """Put lines together that are near each other and go on in each other."""
+    """Put lines together that are near each other and continue each other."""
     joined = list[Level]()
     for group in _near(sorted(map(tuple, lines))):
         place = sum(line[0] for line in group) / len(group)

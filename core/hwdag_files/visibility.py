@@ -42,7 +42,7 @@ class Ink:
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """Which letters of a page nobody sees, by the reason, and how much the others stand out."""
+    """The invisible letters of a page, by the reason, and the contrast of the others."""
 
     unseen: dict[str, Booleans]
     contrast: Floats  # between a letter and the colour below it, up to 255

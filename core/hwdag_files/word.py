@@ -75,7 +75,7 @@ class _Reader:
         self.title = ""
         self.beside: list[Any] = []  # text boxes of the paragraph
         self.footnotes: list[tuple[str, str]] = []  # kind and id, in the order of their marks
-        self.fields: list[str] = []  # what open fields show at their end
+        self.fields: list[str] = []  # text that open fields show at their end
         self.lists: list[int] = []  # levels of the open items
         self.pending = ""  # of paragraphs whose end is deleted
 
@@ -156,7 +156,7 @@ class _Reader:
             number_id = style.number_id or (by_style[0] if by_style else "")
         if at is None:
             at = by_style[1] if by_style else 0
-        # why: Word shows the number of an empty paragraph, but none of a hidden one
+        # why: Word shows the number of an empty paragraph, but not that of a hidden one
         if number_id in ("", "0") or (is_blank and self._is_hidden(properties, style)):
             return None
         number = self.numbering.next(number_id, at, self.styles.language)
@@ -275,7 +275,7 @@ class _Reader:
         return box(is_checked=state is not None and state.get(name) in ("1", "true", "on"))
 
     def _alternative(self, element: Any, style: Style) -> str:
-        """Read the newest form of what a file has in several; an older one if it has no text."""
+        """Read the newest form of a part that a file has in several; an older one if it has no text."""
         for child in element:
             before = len(self.beside)
             text = self._inline(child, style)
@@ -387,7 +387,7 @@ def _is_faint(run: Any, properties: Any) -> bool:
 def _merged(
     rows: list[list[tuple[list[str], int, str | None]]], headers: list[bool]
 ) -> list[list[Cell]]:
-    """Return the cells of each row, in which a cell of several rows stands once, in the first."""
+    """Return the cells of each row, in which a cell of several rows is once, in the first."""
     cells, open_at = list[list[Cell]](), dict[int, tuple[int, int]]()
     for row, is_header in zip(rows, headers, strict=True):
         line, column = list[Cell](), 0

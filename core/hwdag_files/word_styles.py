@@ -1,4 +1,4 @@
-"""Styles of a Word document: what a paragraph or a run has from its style and those it is based on."""
+"""Styles of a Word document: properties that a paragraph or a run inherits from its styles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEVELS = 6
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a style says; None where neither it nor one that it is based on says anything."""
+    """Properties of a style; None if neither it nor one that it is based on sets them."""
 
     name: str = ""
     heading: int = 0  # the level, from 1; 0 for none

@@ -52,14 +52,14 @@ class Word(NamedTuple):
     bottom: float
     size: float
     is_bold: bool = False
-    cell: int = -1  # of the table on the page that it stands in
+    cell: int = -1  # of the table on the page that it is in
     is_before_blank: bool = False
     is_after_blank: bool = False
     contrast: float = 255.0  # with the colour below it
 
 
 def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
-    """Return the words, row by row; `cells` says in which cell of a table each letter stands."""
+    """Return the words, row by row; `cells` says in which cell of a table each letter is."""
     if not len(letters):
         return []
     cells = np.full(len(letters), -1) if cells is None else cells
@@ -104,7 +104,7 @@ def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Boo
     starts = np.flatnonzero(np.append(True, parts))
     ends = np.append(starts[1:], len(letters))
     lengths = ends - starts
-    # why infinite: the gap at the end of a part is none of it
+    # why infinite: the gap at the end of a part does not belong to it
     inner = np.append(np.where(parts, np.inf, gaps), np.inf)
     ordered = inner[np.lexsort((inner, np.repeat(np.arange(len(starts)), lengths)))]
     spacing = ordered[starts + (SPACING_SHARE * (lengths - 1)).astype(np.int64)]
@@ -117,7 +117,7 @@ def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Boo
 
 
 def _is_spaced(text: str, gaps: Floats, after_blank: Booleans, spacing: float) -> bool:
-    """Whether letters are set apart by this much, and are not signs of their own, as in a table or a list."""
+    """Return whether letters are spaced by this much and are no separate signs, as in a table or a list."""
     is_even = 2 * (abs(gaps - spacing) < EVEN).sum() >= len(gaps)
     if not is_even or len(set(text)) < 3 or sum(map(str.isalnum, text)) < 0.7 * len(text):
         return False

@@ -266,7 +266,7 @@ def _font(element: Any) -> tuple[bool, str]:
     return is_struck, "" if align is None else align.get("val", "")
 
 
-def _as_font(text: str, is_struck: bool, place: str) -> str:  # what `_font` returns
+def _as_font(text: str, is_struck: bool, place: str) -> str:  # the value of `_font`
     if place in ("superscript", "subscript"):
         text = raised(text) if place == "superscript" else lowered(text)
     return struck(text) if is_struck else text
