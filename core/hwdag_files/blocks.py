@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 _NUMBER = re.compile(r"\d{1,3}[.)]")
 _IS_ITEM = re.compile(r" *(?:- |\d{1,3}[.)] )")
+_FILE = re.compile(
+    r"[^\s/][^/]{0,200}\.(?:bmp|emf|gif|jpe?g|png|svg|tiff?|webp|wmf)", re.IGNORECASE
+)
 
 
 def without_blanks(text: str) -> str:
@@ -29,13 +32,23 @@ def one_line(blocks: Iterable[str]) -> str:
     return " ".join(" ".join(re.sub(r"^\s*(?:#+|-) ", "", block) for block in blocks).split())
 
 
+def is_item(block: str) -> bool:
+    """Return whether a block is an item of a list."""
+    return _IS_ITEM.match(block) is not None
+
+
+def described(text: str) -> str:
+    """Return the description of a picture on one line; "" if it is the name of its file."""
+    line = " ".join(text.split())
+    return "" if _FILE.fullmatch(line) else line
+
+
 def joined(blocks: Sequence[str]) -> str:
     """Put blank lines between blocks, but none between the items of a list."""
     parts, was_item = list[str](), False
     for block in blocks:
-        is_item = _IS_ITEM.match(block) is not None
         if parts:
-            parts.append("\n" if is_item and was_item else "\n\n")
+            parts.append("\n" if was_item and is_item(block) else "\n\n")
         parts.append(block)
-        was_item = is_item
+        was_item = is_item(block)
     return "".join(parts)

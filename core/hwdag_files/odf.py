@@ -9,8 +9,8 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from hwdag.text.headings import LONGEST_HEADING
-from hwdag.text.tables import NAMED_ONCE
-from hwdag_files.blocks import item, joined, one_line, without_blanks
+from hwdag.text.tables import NAMED_ONCE, ROW
+from hwdag_files.blocks import described, is_item, item, joined, one_line, without_blanks
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
@@ -20,6 +20,7 @@ from hwdag_files.odf_styles import (
     LIBRE,
     OFFICE,
     PRESENTATION,
+    STYLE,
     SVG,
     TABLE,
     TEXT,
@@ -46,6 +47,7 @@ _NOTES = {
     "notes": "speaker notes of {} slide{s} read under the heading Notes",
     "picture": "{} picture{s} not read",
     "object": "{} embedded object{s}, chart{s} or formula{s} not read",
+    "page": "headers and footers left out",
     "repeated": "{} repeated row{s} or cell{s} read once",
     NAMED_ONCE: NAMED_ONCE,
 }
@@ -70,6 +72,7 @@ _FOOTERS = frozenset({"header", "footer", "date-time", "page-number"})
 def odt_content(data: bytes) -> Content:
     """Read a text; headings and list items are marked as in Markdown."""
     reader = _Reader(data)
+    reader.note_pages()
     blocks = [*reader.blocks(reader.body("text")), *reader.footnotes()]
     return reader.content(joined(blocks))
 
@@ -96,7 +99,10 @@ def odp_content(data: bytes) -> Content:
         if reader.styles.property("drawing-page", name, visibility) == "hidden":
             reader.noted["slide"] += 1
         else:
-            blocks += reader.slide(page, number)
+            # why a number: without a heading it would be read below that of a slide before
+            has_heading = any(block.startswith("# ") for block in blocks)
+            blocks += reader.slide(page, f"Slide {number}" if has_heading else "")
+    reader.title = ""  # why: that of the file is the program's or a template's as a rule
     return reader.content(joined(blocks))
 
 
@@ -115,8 +121,8 @@ class _Reader:
         if name in package.names and b"encryption-data" in package.read(name):
             raise UnreadableError("it is encrypted; give it without a password")
         self.root = package.xml("content.xml")
-        roots = [package.xml("styles.xml")] if "styles.xml" in package.names else []
-        self.styles = Styles(*roots, self.root)
+        self.roots = [package.xml("styles.xml")] if "styles.xml" in package.names else []
+        self.styles = Styles(*self.roots, self.root)
         self.title = ""
         if "meta.xml" in package.names:
             self.title = next(
@@ -138,6 +144,13 @@ class _Reader:
         self._last = dict[str, Counts]()  # by style
         for one in self.root.iter(f"{TEXT}changed-region"):
             self.noted["deleted"] += one.find(f"{TEXT}deletion") is not None
+
+    def note_pages(self) -> None:
+        """Note headers and footers that have words."""
+        names = [f"{STYLE}{name}" for name in ("header", "footer", "header-left", "footer-left")]
+        found = (one for root in self.roots for one in root.iter(*names))
+        words = re.compile(r"[^\W\d_]{3}")
+        self.noted["page"] = any(words.search("".join(one.itertext())) for one in found)
 
     def body(self, kind: str) -> Any:
         """Return the element that holds all text."""
@@ -350,7 +363,7 @@ class _Reader:
             is_object = any(True for _ in element.iter(f"{DRAW}object", f"{DRAW}object-ole"))
             self.noted["object" if is_object else "picture"] += 1
             texts = (one.text or "" for one in element.iter(f"{SVG}desc", f"{SVG}title"))
-            yield from filter(None, dict.fromkeys(" ".join(one.split()) for one in texts))
+            yield from filter(None, dict.fromkeys(map(described, texts)))
 
     def _formula(self, element: Any) -> str | None:
         """Return the formula that a frame within a text shows, in the words that make it."""
@@ -442,8 +455,8 @@ class _Reader:
             return str(formula.partition(":")[2] or formula)
         return text
 
-    def slide(self, page: Any, number: int) -> Iterator[str]:
-        """Yield the title of a slide, its shapes from top to bottom, and the notes of the speaker."""
+    def slide(self, page: Any, name: str) -> Iterator[str]:
+        """Yield the title of a slide, or its name, its shapes from top to bottom, and the speaker's notes."""
         shapes = [one for one in page if one.tag.startswith(DRAW)]
         kinds = {id(one): one.get(f"{PRESENTATION}class", "") for one in shapes}
         shapes = [
@@ -455,9 +468,8 @@ class _Reader:
         heading = one_line(block for one in titles for block in self._drawing(one))
         body = [block for one in shapes if one not in titles for block in self._items(one)]
         self.noted["comment"] += len(page.findall(f"{OFFICE}annotation"))
-        if heading or body:
-            # why a number: without a heading it would be read below the title of the slide before
-            yield f"# {heading}" if 0 < len(heading) <= LONGEST_HEADING else f"# Slide {number}"
+        title = heading if 0 < len(heading) <= LONGEST_HEADING else name
+        yield from [f"# {title}"] if title and (heading or body) else []
         yield from [heading] if len(heading) > LONGEST_HEADING else []
         yield from body
         spoken = page.find(f"{PRESENTATION}notes")
@@ -477,7 +489,7 @@ class _Reader:
     def _items(self, shape: Any) -> list[str]:
         """Return the paragraphs of a shape; several of them are items of a list."""
         blocks = list(self._drawing(shape))
-        if len(blocks) < 2 or any(block.lstrip().startswith(("- ", "| ")) for block in blocks):
+        if len(blocks) < 2 or any(is_item(block) or block.startswith(ROW) for block in blocks):
             return blocks
         return [item(block, "", 0) for block in blocks]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE, table_lines
-from hwdag_files.blocks import item, joined, one_line, without_blanks
+from hwdag_files.blocks import described, item, joined, one_line, without_blanks
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, as_notes
 from hwdag_files.formulas import FORMULA_NOTE, MATH, formula
@@ -64,7 +64,10 @@ def slides_content(data: bytes) -> Content:
         if slide._element.get("show") in ("0", "false"):
             noted["slide"] += 1
         else:
-            blocks += _Slide(slide, size, noted).blocks(number)
+            # why a number: without a heading it would be read below that of a slide before
+            has_heading = any(block.startswith("# ") for block in blocks)
+            name = f"Slide {number}" if has_heading else ""
+            blocks += _Slide(slide, size, noted).blocks(name)
     return Content(joined(blocks), "", as_notes(noted, _NOTES))
 
 
@@ -74,15 +77,14 @@ class _Slide:
         self.size = size
         self.noted = noted
 
-    def blocks(self, number: int) -> Iterator[str]:
-        """Yield the title, the shapes from top to bottom, and the notes of the speaker."""
+    def blocks(self, name: str) -> Iterator[str]:
+        """Yield the title or a name, the shapes from top to bottom, and the notes of the speaker."""
         title = self.slide.shapes.title
         heading = "" if title is None else " ".join(one_line(self._paragraphs(title)).split())
         shapes = [one for one in _in_order(self.slide.shapes) if self._is_on_slide(one)]
         body = [block for one in shapes for block in self._shape(one, title)]
-        if heading or body:
-            # why a number: without a heading it would be read below the title of the slide before
-            yield f"# {heading}" if 0 < len(heading) <= LONGEST_HEADING else f"# Slide {number}"
+        shown_title = heading if 0 < len(heading) <= LONGEST_HEADING else name
+        yield from [f"# {shown_title}"] if shown_title and (heading or body) else []
         yield from [heading] if len(heading) > LONGEST_HEADING else []
         yield from body
         kinds = {one.reltype.rsplit("/", 1)[-1] for one in self.slide.part.rels.values()}
@@ -118,8 +120,8 @@ class _Slide:
             yield from self._graphic(shape)
         elif element.tag.endswith("}pic"):
             self.noted["picture"] += 1
-            described = "" if name is None else " ".join(name.get("descr", "").split())
-            yield from [described] if described else []
+            text = "" if name is None else described(name.get("descr", ""))
+            yield from [text] if text else []
         elif title is None or element is not title._element:
             yield from self._paragraphs(shape)
 
@@ -165,7 +167,8 @@ class _Slide:
     def _graphic(self, shape: Any) -> Iterator[str]:
         """Yield the rows of a table or chart as one block, or the texts of a diagram."""
         if shape.has_table:
-            yield "\n".join(self._table(shape.table))
+            lines = self._table(shape.table)
+            yield from ["\n".join(lines)] if lines else []
             return
         try:
             if shape.has_chart:
@@ -258,7 +261,8 @@ def _chart(chart: Any) -> Iterator[str]:
         yield ""
     for plot in chart.plots:
         labels = plot.categories.flattened_labels or [[str(one)] for one in plot.categories]
-        names = [" > ".join(filter(None, map(str, label))) for label in labels]
+        form = next((one.text or "" for one in _within(plot._element, "cat", "formatCode")), "")
+        names = [" > ".join(_label(str(part), form) for part in label if part) for label in labels]
         # why apart: each series of a plane has places of its own
         groups = [list(plot.series)] if names else [[one] for one in plot.series]
         for series in groups:
@@ -267,10 +271,28 @@ def _chart(chart: Any) -> Iterator[str]:
             yield from table_lines([["", *(one.name for one in series)], *rows], has_header=True)
 
 
+def _label(text: str, form: str) -> str:
+    """Return a category as it is shown; a date is stored as the number of its day."""
+    from openpyxl.styles.numbers import is_date_format
+    from openpyxl.utils.datetime import from_excel
+
+    if not is_date_format(form):
+        return text
+    try:
+        return as_shown(from_excel(float(text)), form)
+    except (OverflowError, ValueError):
+        return text
+
+
 def _places(series: Any) -> list[str]:
     """Return the first coordinates of the points of a series."""
-    found = (one for one in series._element.iter() if one.tag.endswith("}xVal"))
-    return [v.text or "" for one in found for v in one.iter() if v.tag.endswith("}v")]
+    return [one.text or "" for one in _within(series._element, "xVal", "v")]
+
+
+def _within(element: Any, outer: str, inner: str) -> Iterator[Any]:
+    """Yield the elements of a name within those of another one."""
+    for one in element.iter("{*}" + outer):
+        yield from one.iter("{*}" + inner)
 
 
 def _format(series: Any) -> str:

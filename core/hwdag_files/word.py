@@ -9,7 +9,7 @@ from typing import Any
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE
-from hwdag_files.blocks import item, joined, one_line, without_blanks
+from hwdag_files.blocks import described, item, joined, one_line, without_blanks
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, as_notes
 from hwdag_files.formulas import FORMULA_NOTE, formula
@@ -292,7 +292,7 @@ class _Reader:
         texts = [one.get("string", "") for one in element.iter() if _name(one) == "textpath"]
         shown = [one for one in element.iter() if _name(one) in ("docPr", "shape")]
         names = ("descr", "alt")
-        texts += [text for one in shown for name in names if (text := one.get(name, "").strip())]
+        texts += [text for one in shown for name in names if (text := described(one.get(name, "")))]
         inner = set(map(_name, element.iter()))
         if inner & {"chart", "relIds", "OLEObject"}:
             self.noted["object"] += 1

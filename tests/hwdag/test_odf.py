@@ -417,12 +417,13 @@ def test_slides_have_their_title_first_and_shapes_from_top_to_bottom():
     pages = f"<draw:page>{first}</draw:page>"
     pages += f'<draw:page draw:style-name="no">{frame(p("Old"))}</draw:page>'
     pages += f"<draw:page>{frame(p('Rain'), p('Wind'))}</draw:page>"
-    found = odp_content(odf("presentation", pages, automatic=hide))
+    pages += f"<draw:page>{frame(items(p('one'), p('two')), kind='outline')}</draw:page>"
+    found = odp_content(odf("presentation", pages, automatic=hide + LEGAL))
     assert [line for line in found.text.split("\n") if line] == [
         "# The harbour",
-        "- one",
-        "  - deep",
-        "- two",
+        "1. one",
+        "  - 1.1 deep",
+        "2. two",
         "third",
         "last",
         "### Notes",
@@ -430,6 +431,9 @@ def test_slides_have_their_title_first_and_shapes_from_top_to_bottom():
         "# Slide 3",
         "- Rain",
         "- Wind",
+        "# Slide 4",
+        "1. one",
+        "2. two",
     ]
     assert found.notes == (
         "1 hidden slide left out",
@@ -475,3 +479,11 @@ def test_white_letters_are_noted(properties, is_noted):
     body = p('The fee is 80. <text:span text:style-name="S">It was 10.</text:span>')
     note = "1 passage read in white letters, which a person may not see"
     assert notes(body, automatic=look("S", properties)) == ((note,) if is_noted else ())
+
+
+def test_headers_with_words_are_noted():
+    style = "<style:master-page><style:{0}><text:p>{1}</text:p></style:{0}></style:master-page>"
+    note = ("headers and footers left out",)
+    assert notes(p("x"), styles=style.format("header", "The harbour")) == note
+    assert notes(p("x"), styles=style.format("footer-left", "The harbour")) == note
+    assert notes(p("x"), styles=style.format("footer", "7")) == ()

@@ -77,10 +77,11 @@ def test_the_title_comes_first_and_shapes_from_top_to_bottom_within_groups_too()
 
 def test_a_slide_without_a_title_is_not_read_below_that_of_another():
     deck = show()
+    box(slide_of(deck, "", layout=6).shapes, "On pets.")
     slide_of(deck, "Dogs")
     box(slide_of(deck, "", layout=6).shapes, "They meow.")
     slide_of(deck, "", layout=6)
-    assert lines(deck) == ["# Dogs", "# Slide 2", "They meow."]
+    assert lines(deck) == ["On pets.", "# Dogs", "# Slide 3", "They meow."]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,19 @@ def test_points_of_a_plane_are_rows():
     assert lines(deck)[-2:] == ["| 1, Depth: 2.5", "| 3, Depth: 4.5"]
 
 
+def test_days_of_a_chart_are_dates():
+    from datetime import date
+
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+
+    deck, data = show(), CategoryChartData()
+    data.categories = [date(2002, 1, 5), date(2002, 1, 6)]
+    data.add_series("Ships", (32, 28))
+    slide_of(deck).shapes.add_chart(XL_CHART_TYPE.LINE, 0, 0, 99, 99, data)
+    assert lines(deck)[1:] == ["| 2002-01-05, Ships: 32", "| 2002-01-06, Ships: 28"]
+
+
 def test_notes_of_the_speaker_are_apart():
     deck = show()
     slide_of(deck).notes_slide.notes_text_frame.text = "Wait for\nthe mayor"
@@ -192,7 +206,7 @@ def test_pictures_are_described_or_noted():
     image.new("RGB", (1, 1)).save(buffer, "png")
     shapes = slide_of(deck).shapes
     shapes.add_picture(buffer, 0, 0)._element.nvPicPr.cNvPr.set("descr", "A map of\nthe quay")
-    shapes.add_picture(buffer, 0, 500)._element.nvPicPr.cNvPr.set("descr", "")
+    shapes.add_picture(buffer, 0, 500)._element.nvPicPr.cNvPr.set("descr", "quay (2).PNG")
     found = content(deck)
     assert found.text == "# Harbour\n\nA map of the quay"
     assert found.notes == ("2 pictures not read",)
