@@ -42,11 +42,14 @@ class Package:
 
     def __init__(self, data: bytes) -> None:
         self._packed = zipfile.ZipFile(io.BytesIO(data))
-        self.names = frozenset(self._packed.namelist())
+        # why: some programs write paths of Windows, and the case of a name does not count
+        self._members = {name.replace("\\", "/"): name for name in self._packed.namelist()}
+        self._by_case = {name.lower(): name for name in self._members}
+        self.names = frozenset(self._members)
 
     def read(self, name: str) -> bytes:
         """Return a part, in the usual namespaces of office files."""
-        data = self._packed.read(name)
+        data = self._packed.read(self._members[name])
         for strict, usual in _NAMES.items() if _STRICT in data else ():
             data = data.replace(strict, usual)
         return data
@@ -62,25 +65,29 @@ class Package:
     def related(self, name: str, kind: str) -> list[str]:
         """Return the parts of a kind that a part names, in its order; the kind is the end of its URL."""
         found = (
-            _joined(posixpath.dirname(name), one.get("Target", ""))
+            self._part(posixpath.dirname(name), one.get("Target", ""))
             for one in self._relations(name)
-            if one.get("Type", "").rsplit("/", 1)[-1] == kind
-            and one.get("TargetMode") != "External"
+            if _kind(one) == kind and one.get("TargetMode") != "External"
         )
-        return [one for one in found if one in self.names]
+        return [one for one in found if one]
 
-    def by_id(self, name: str) -> dict[str, str]:
-        """Return the parts that a part names, by the ids that it uses for them."""
+    def by_id(self, name: str) -> dict[str, tuple[str, str]]:
+        """Return the kinds and parts that a part names, by the ids that it uses for them."""
         folder = posixpath.dirname(name)
         return {
-            one.get("Id", ""): _joined(folder, one.get("Target", ""))
+            one.get("Id", ""): (_kind(one), self._part(folder, one.get("Target", "")))
             for one in self._relations(name)
         }
 
+    def _part(self, folder: str, target: str) -> str:
+        """Return the part that a relation names; "" if there is none."""
+        name = posixpath.normpath(posixpath.join("/", folder, unquote(target))).lstrip("/")
+        return self._by_case.get(name.lower(), "")
+
     def _relations(self, name: str) -> Iterator[Mapping[str, str]]:
         folder, file = posixpath.split(name)
-        place = posixpath.join(folder, "_rels", f"{file}.rels")
-        for one in self.xml(place) if place in self.names else ():
+        place = self._by_case.get(posixpath.join(folder, "_rels", f"{file}.rels").lower())
+        for one in self.xml(place) if place else ():
             yield one.attrib
 
 
@@ -97,8 +104,8 @@ def children(data: bytes, parent: str) -> Iterator[Any]:
                 del above[0]
 
 
-def _joined(folder: str, target: str) -> str:
-    return posixpath.normpath(posixpath.join("/", folder, unquote(target))).lstrip("/")
+def _kind(relation: Mapping[str, str]) -> str:
+    return relation.get("Type", "").rsplit("/", 1)[-1]
 
 
 def xml_root(data: bytes) -> Any:

@@ -10,6 +10,7 @@ from hwdag.text.tables import NAMED_ONCE, is_number, table_lines
 
 SHEET_NOTES = {
     "sheet": "{} hidden sheet{s} left out",
+    "other": "{} sheet{s} without rows, such as charts, left out",
     "row": "{} hidden row{s} left out, some of them perhaps by a filter",
     "column": "{} hidden column{s} left out",
     "cell": "{} value{s} left out whose format hides them",

@@ -30,7 +30,7 @@ def as_shown(value: object, number_format: str = "General") -> str:
     if isinstance(value, datetime | date | time | timedelta):
         return _moment(value, number_format)
     if isinstance(value, bool):
-        return str(value)
+        return str(value).upper()
     if isinstance(value, int | float):
         return _number(value, number_format)
     return str(value)

@@ -26,14 +26,15 @@ _COLUMN = re.compile(rb"<(?:\w+:)?col\s([^<>]*)>")
 _PLACE = re.compile(rb'\b(r|min|max)="(\d{1,7})"')
 _HIDDEN = re.compile(rb'\bhidden="(?:1|true)"|\b(?:ht|width)="0(?:\.0*)?"')
 _DIGITS = "0123456789"
+_CODE = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 def workbook_content(data: bytes) -> Content:
     """Read every sheet as a heading and the rows that are filled."""
     book, noted, texts = _Book(Package(data)), Counter[str](), list[str]()
-    for name, state, place in book.sheets:
-        if state != "visible":
-            noted["sheet"] += 1
+    for name, state, kind, place in book.sheets:
+        if state != "visible" or kind != "worksheet" or not place:
+            noted["sheet" if state != "visible" else "other"] += 1
             continue
         xml = book.package.read(place)
         noted["drawing"] += b"<drawing " in xml or b"<legacyDrawingHF" in xml
@@ -67,16 +68,14 @@ class _Book:
         is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
         self.epoch = CALENDAR_MAC_1904 if is_1904 else CALENDAR_WINDOWS_1900
         places = package.by_id(main)
-        found = (
+        self.sheets = [
             (
                 one.get("name", ""),
                 one.get("state", "visible"),
-                places.get(one.get(f"{_RELATION}id"), ""),
+                *places.get(one.get(f"{_RELATION}id"), ("", "")),
             )
             for one in root.iter(f"{_MAIN}sheet")
-        )
-        # why: charts that are sheets have no rows
-        self.sheets = [one for one in found if "/worksheets/" in f"/{one[2]}"]
+        ]
         self.strings = [
             _string(one)
             for part in package.related(main, "sharedStrings")
@@ -113,7 +112,7 @@ class _Book:
         self._shared: dict[str, tuple[str, str]] = {}
 
     def _style(self, cell: Any) -> _Style:
-        number = int(cell.get("s", 0))
+        number = int(cell.get("s") or 0)
         return self.styles[number] if number < len(self.styles) else _Style()
 
     def _value(self, written: str, kind: str, style: _Style, noted: Counter[str]) -> str:
@@ -251,12 +250,17 @@ def _string(element: Any) -> str:
     parts = list[str]()
     for one in element:
         if one.tag == f"{_MAIN}t":
-            parts.append(one.text or "")
+            parts.append(_unescaped(one.text or ""))
         elif one.tag == f"{_MAIN}r":
-            text = one.findtext(f"{_MAIN}t") or ""
+            text = _unescaped(one.findtext(f"{_MAIN}t") or "")
             font = one.find(f"{_MAIN}rPr")
             parts.append(text if font is None else _as_font(text, *_font(font)))
     return "".join(parts)
+
+
+def _unescaped(text: str) -> str:
+    """Return a text without the codes for signs that XML does not allow."""
+    return _CODE.sub(lambda code: chr(int(code[1], 16)), text) if "_x" in text else text
 
 
 def _font(element: Any) -> tuple[bool, str]:

@@ -424,7 +424,7 @@ def test_values_of_a_sheet_are_shown_as_in_its_program(tmp_path):
         if column in (4, 5):
             cell.number_format = "0.0%"
     book.save(path)
-    shown = "2024-03-01, 2024-03-01 09:30:00, 0.3, 23.2%, 100.0%, True, 10000000"
+    shown = "2024-03-01, 2024-03-01 09:30:00, 0.3, 23.2%, 100.0%, TRUE, 10000000"
     assert read(path).text == f"## Sheet\n\n| {shown}"
 
 

@@ -20,12 +20,12 @@ def sheet_of(rows, title="Plan"):
     return book, book.active
 
 
-def content(book, changed=lambda name, data: data):
+def content(book, changed=lambda name, data: data, renamed=lambda name: name):
     buffer, new = io.BytesIO(), io.BytesIO()
     book.save(buffer)
     with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(new, "w") as packed:
         for name in old.namelist():
-            packed.writestr(name, changed(name, old.read(name)))
+            packed.writestr(renamed(name), changed(name, old.read(name)))
     return workbook_content(new.getvalue())
 
 
@@ -171,3 +171,37 @@ def test_white_letters_are_noted():
     found = content(book)
     assert "| Hamar, Ships: 12, Crew: 60" in found.text
     assert found.notes == ("2 values read in white letters, which a person may not see",)
+
+
+@pytest.mark.parametrize("renamed", [str.upper, lambda name: name.replace("/", "\\")])
+def test_names_of_parts_may_have_another_case_or_be_paths_of_windows(renamed):
+    assert "Hamar" in content(sheet_of(SHIPS)[0], renamed=renamed).text
+
+
+def test_a_sheet_may_be_in_any_folder():
+    def moved(text):
+        return text.replace("xl/worksheets/sheet1.xml", "plan.xml")
+
+    found = content(
+        sheet_of(SHIPS)[0],
+        lambda name, data: data.replace(b"/xl/worksheets/sheet1.xml", b"/plan.xml"),
+        moved,
+    )
+    assert "| Hamar, Ships: 12, Crew: 60" in found.text
+
+
+def test_sheets_that_are_charts_are_noted():
+    book, sheet = sheet_of(SHIPS)
+    chart = openpyxl.chart.BarChart()
+    chart.add_data(openpyxl.chart.Reference(sheet, min_col=2, min_row=1, max_row=3))
+    book.create_chartsheet().add_chart(chart)
+    assert content(book).notes == ("1 sheet without rows, such as charts, left out",)
+
+
+def test_codes_of_signs_are_read_and_a_style_may_be_empty():
+    book, _ = sheet_of([["Town", "Note"], ["Hamar", "one_x000D_\ntwo_x005F_x0041_"]])
+
+    def changed(name, data):
+        return data.replace(b'<c r="B2"', b'<c r="B2" s=""')
+
+    assert content(book, changed).text.endswith("| Hamar, Note: one two_x0041_")

@@ -39,7 +39,7 @@ MARCH = datetime(2024, 3, 5, 9, 30)
         (6.02e23, "0.00E+00", "6.02e+23"),
         (5, ";;;", ""),
         (5, "[Red]0;[Blue]0", "5"),
-        (True, "General", "True"),
+        (True, "General", "TRUE"),
         ("0123", "0%", "0123"),
         (MARCH, "yyyy-mm-dd h:mm:ss", "2024-03-05 09:30:00"),
         (MARCH, "dd/mm/yyyy", "2024-03-05"),
