@@ -56,7 +56,7 @@ from hwdag.store.sqlite import Entry, Header, Store, StoreView, check_folder, ho
 from hwdag.text.characters import without_surrogates
 from hwdag.text.draft import Draft
 from hwdag.text.prompts import Prompts, SearchPrompts
-from hwdag.threads import Lazy, asynchronous, asynchronous_pieces
+from hwdag.threads import Lazy, asynchronous, asynchronous_pieces, one_blas_thread
 from hwdag.trace import drawing
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag.trace.spans import add_retrieval, span, telling
@@ -712,7 +712,8 @@ class HWDAGIndex:
         plan = self._plan(config, external_generator)
         reader = self._searching.value
         papers = SearchPrompts() if plan.rules.is_paper else reader.card.prompts
-        with span("hwdag.walk", "RETRIEVER", **{"input.value": question}) as opened:
+        walk = span("hwdag.walk", "RETRIEVER", **{"input.value": question})
+        with one_blas_thread(), walk as opened:
             options["on_step"] = telling(opened, options["on_step"])
             asked = standalone(question, options.pop("history"), rewriter(answerer, reader))
             vector = options.pop("query_vector")

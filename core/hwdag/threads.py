@@ -8,7 +8,8 @@
 A cancelled task stops waiting. Its question ends at the next step; any other work that its thread has
 begun runs to the end.
 
-Torch's own threads sleep between two pieces of our work (`without_spinning`).
+Torch's own threads sleep between two pieces of our work (`without_spinning`), and numpy's products take
+one thread (`one_blas_thread`).
 """
 
 from __future__ import annotations
@@ -244,3 +245,53 @@ class _SecondTeam:
 def _team(process: int) -> _SecondTeam:
     """Return one team per process, as `_pool`."""
     return _SecondTeam()
+
+
+@contextmanager
+def one_blas_thread() -> Generator[None]:
+    """Have numpy's products computed in the calling thread within the block.
+
+    Those of a question take a fraction of a millisecond each. BLAS divides them all the same, and its
+    idle threads spin: next to other work that takes ten times as long. The last block that ends restores
+    the setting of the host.
+    """
+    blas = _blas(os.getpid())
+    blas.enter()
+    try:
+        yield
+    finally:
+        blas.leave()
+
+
+class _BlasThreads:
+    """The number of BLAS threads, one while somebody needs that."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._limit = _blas_libraries().limit(limits=1)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._limit.restore_original_limits()
+
+
+@cache
+def _blas_libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@cache
+def _blas(process: int) -> _BlasThreads:
+    """Return one count per process, as `_pool`."""
+    return _BlasThreads()

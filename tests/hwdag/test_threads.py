@@ -8,9 +8,10 @@ import time
 import pytest
 import torch
 from processes import python
+from threadpoolctl import ThreadpoolController
 
 from hwdag import threads
-from hwdag.threads import without_spinning
+from hwdag.threads import one_blas_thread, without_spinning
 
 FORKED = """
     import asyncio, os
@@ -96,3 +97,24 @@ def test_a_policy_of_the_user_takes_precedence(monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     with without_spinning():
         assert threads._team(os.getpid())._users == 0
+
+
+def test_numpy_has_its_threads_back_after_the_last_block():
+    blas = ThreadpoolController().select(user_api="blas")
+
+    def counts():
+        return {one["num_threads"] for one in blas.info()}
+
+    with blas.limit(limits=2):
+        before = counts()
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        assert counts() <= {1}
+        first.__exit__(None, None, None)  # threads end in any order
+        assert counts() <= {1}
+        second.__exit__(None, None, None)
+        assert counts() == before
+        with pytest.raises(KeyError), one_blas_thread():
+            raise KeyError
+        assert counts() == before

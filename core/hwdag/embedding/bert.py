@@ -19,6 +19,7 @@ from tokenizers import Encoding, Tokenizer
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.hashing import unit_rows
+from hwdag.threads import one_blas_thread
 
 WEIGHTS = "model.safetensors"
 FINGERPRINT_VALUES = 256  # values per weight: enough to tell models apart, and fast
@@ -86,6 +87,10 @@ class BertEncoder:
         """Return unit vectors, (texts, dimension)."""
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
+        with one_blas_thread():
+            return self._embed(texts)
+
+    def _embed(self, texts: Sequence[Encoding]) -> Vectors:
         lengths = [len(one.ids) for one in texts]
         ends = np.cumsum(lengths)
         ranges = [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]

@@ -23,6 +23,7 @@ from hwdag.types import Answer, Step
 from hwdag_app.cli.inputs import answerer, check_page, reader
 from hwdag_app.cli.options import config_of
 from hwdag_app.cli.terminal import print_step, print_styled, width
+from hwdag_app.warming import warm
 
 MOST_FOUND = 3  # sentences that are shown where the answerer failed
 
@@ -50,7 +51,8 @@ def chat(options: argparse.Namespace) -> int:
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # a wrong byte costs no conversation
     with opened(options, scope) as index:
-        print(f"{index!r}; one question per line, Ctrl-D ends")
+        print(f"{index!r}; one question per line, Ctrl-D ends", flush=True)
+        warm(index)
         with suppress(EOFError):
             while True:
                 question = input("> " if sys.stdin.isatty() else "")

@@ -19,6 +19,7 @@ from hwdag_app.cli.asking import search_config
 from hwdag_app.cli.inputs import answerer, reader
 from hwdag_app.cli.options import config_of
 from hwdag_app.serve.config import is_loopback
+from hwdag_app.warming import warm
 
 TOKEN = "HWDAG_TOKEN"  # an environment variable: other users can read a command line
 
@@ -38,6 +39,7 @@ def serve(options: argparse.Namespace) -> int:
     with _opened(options) as index:
         app = application(index, config, others=others(options, index), server=server)
         print(f"{index!r}")
+        warm(index)
         host = f"[{options.host}]" if ":" in options.host else options.host
         shown = "" if token is None else f"/#token={token}"
         print(f"http://{host}:{options.port}{shown}", flush=True)
