@@ -10,6 +10,9 @@ _IS_ITEM = re.compile(r" *(?:- |\d{1,3}[.)] )")
 _FILE = re.compile(
     r"[^\s/][^/]{0,200}\.(?:bmp|emf|gif|jpe?g|png|svg|tiff?|webp|wmf)", re.IGNORECASE
 )
+_MADE = re.compile(
+    r"\s*(?:Description automatically generated.*|AI-generated content may be incorrect\.?)$"
+)
 
 
 def without_blanks(text: str) -> str:
@@ -38,8 +41,8 @@ def is_item(block: str) -> bool:
 
 
 def described(text: str) -> str:
-    """Return the description of a picture on one line; "" if it is the name of its file."""
-    line = " ".join(text.split())
+    """Return the description of a picture without a program's remark; "" if it is the name of its file."""
+    line = _MADE.sub("", " ".join(text.split()))
     return "" if _FILE.fullmatch(line) else line
 
 

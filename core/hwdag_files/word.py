@@ -27,6 +27,7 @@ _HOLDS_NO_TEXT = (
 _LEFT_OUT = frozenset(_HOLDS_NO_TEXT.split())
 """Elements without text that a person sees."""
 
+_NOTE_MARKS = ("footnoteReference", "endnoteReference")
 _SIGNS = {
     "tab": "\t",
     "ptab": "\t",
@@ -208,6 +209,8 @@ class _Reader:
         align = None if properties is None else value(properties.find(f"{WORD}vertAlign"))
         place = None if properties is None else value(properties.find(f"{WORD}position"))
         align = align or own.align or style.align or ""
+        if any(_name(one) in _NOTE_MARKS for one in run):  # why: "[1]" is raised as a rule
+            align = place = ""
         if align == "superscript" or (place and place.isdigit() and int(place) > 0):
             text = raised(text)
         elif align == "subscript" or (place and place.startswith("-")):
@@ -228,7 +231,7 @@ class _Reader:
             return self._symbol(element.get(f"{WORD}font", ""), code)
         if name == "fldChar":
             return self._field(element)
-        if name in ("footnoteReference", "endnoteReference"):
+        if name in _NOTE_MARKS:
             self.footnotes.append((name[: -len("Reference")], element.get(f"{WORD}id", "")))
             return f"[{len(self.footnotes)}]"
         if name in ("drawing", "pict", "object"):

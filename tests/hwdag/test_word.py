@@ -202,9 +202,16 @@ def test_a_formula_that_cannot_be_read_leaves_the_others():
     assert found.notes == ("1 formula not understood: read as plain letters",)
 
 
-def test_footnotes_follow_and_comments_are_noted():
+@pytest.mark.parametrize(
+    "look", ["", '<w:vertAlign w:val="superscript"/>', '<w:position w:val="6"/>']
+)
+def test_footnotes_follow_and_comments_are_noted(look):
     footnote = f'<w:footnote w:id="2">{paragraph("Of 2024.")}</w:footnote>'
-    body = paragraph("It cost 45", '<w:r><w:footnoteReference w:id="2"/></w:r>', " million.")
+    body = paragraph(
+        "It cost 45",
+        f'<w:r><w:rPr>{look}</w:rPr><w:footnoteReference w:id="2"/></w:r>',
+        " million.",
+    )
     comment = f'<w:comment w:id="0">{paragraph("Really?")}</w:comment>'
     found = word_content(docx(body, footnotes=footnote, comments=comment))
     assert found.text == "It cost 45[1] million.\n\n- [1] Of 2024."
@@ -264,3 +271,17 @@ def test_white_letters_on_the_dark_ground_of_a_cell_are_seen():
     white = paragraph(run("Town", '<w:color w:val="FFFFFF"/>'))
     cells = "<w:tc><w:tcPr><w:shd w:fill='000000'/></w:tcPr>" + white + "</w:tc>"
     assert word_content(docx(f"<w:tbl><w:tr>{cells * 2}</w:tr></w:tbl>")).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("description", "shown"),
+    [
+        ("A map of the quay", ["A map of the quay"]),
+        ("A map Description automatically generated with low confidence", ["A map"]),
+        ("A map AI-generated content may be incorrect.", ["A map"]),
+        ("IMG 0017.JPEG", []),
+    ],
+)
+def test_descriptions_of_pictures_are_those_of_people(description, shown):
+    drawing = f'<w:drawing><wp:inline xmlns:wp="x"><wp:docPr descr="{description}"/></wp:inline></w:drawing>'
+    assert lines(docx(paragraph(f"<w:r>{drawing}</w:r>"))) == shown
