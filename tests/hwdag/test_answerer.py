@@ -487,3 +487,26 @@ def test_an_answerer_gets_more_where_the_reader_reads_no_sentence_before(
     assert config.plan().token_budget == (8192 if method == "garlic" else TOKEN_BUDGET)
     asked = replace(config, token_budget=99)
     assert asked.plan(external_generator=True).token_budget == 99
+
+
+@pytest.mark.parametrize(
+    ("metadata", "shown"),
+    [
+        ({"date": "2024-03-05T10:00:00+01:00"}, "## Rent (2024-03-05)"),
+        ({"created": "2019-01", "updated": "2023-02-01"}, "## Rent (2023-02-01)"),
+        ({"date": "in May"}, "## Rent"),
+        ({}, "## Rent"),
+        ({"date": "2024-03-05\n## Other"}, "## Rent (2024-03-05)"),
+    ],
+)
+def test_an_answerer_is_shown_the_date_of_a_document(metadata, shown):
+    prompts = []
+    document = Document("d", "The rent is 780 euros.", "Rent", metadata)
+    index = HWDAGIndex.from_documents(
+        [document], method="evidence", reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+    index.answer(
+        "How much is the rent?", answerer=lambda prompt: prompts.append(prompt) or "780 [1]"
+    )
+    headings = [line for line in prompts[0].splitlines() if line.startswith("##")]
+    assert headings == [shown]
