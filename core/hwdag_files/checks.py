@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hwdag_files.drawings import Boxes
+from hwdag_files.letters import Boxes
 from hwdag_files.marks import box
 from hwdag_files.words import Word
 

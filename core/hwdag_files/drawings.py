@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 import pypdfium2.raw as pdfium
 
-Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
-Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
-Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
-Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]  # x and y
-Boxes = np.ndarray[tuple[int, int], np.dtype[np.float64]]  # two corners
-Colours = np.ndarray[tuple[int, int], np.dtype[np.float64]]  # red, green and blue up to 255
+from hwdag_files.letters import Boxes, Colours, Integers
 
 Matrix = tuple[float, float, float, float, float, float]
 Point = tuple[float, float]

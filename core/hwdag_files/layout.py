@@ -21,9 +21,9 @@ import numpy as np
 from hwdag.text.tables import names_columns, table_lines
 from hwdag_files.checks import with_checks
 from hwdag_files.content import UnreadableError
-from hwdag_files.drawings import Integers, Points
 from hwdag_files.footnotes import begins_note, note_lines
 from hwdag_files.initials import with_initials
+from hwdag_files.letters import Integers, Points
 from hwdag_files.line_numbers import without_line_numbers
 from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
 from hwdag_files.pdfium import PageReader, View

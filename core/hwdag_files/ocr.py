@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hwdag_files.drawings import Boxes
+from hwdag_files.letters import Boxes
 from hwdag_files.words import Word
 
 DPI = 200  # dots to an inch of a page that is drawn for it

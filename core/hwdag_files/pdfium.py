@@ -18,13 +18,19 @@ import numpy as np
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfDocument
 
-from hwdag_files.drawings import Booleans, Boxes, Floats, Integers, drawing_of
+from hwdag_files.drawings import drawing_of
+from hwdag_files.letters import (
+    BLANKS,
+    UNKNOWN,
+    Booleans,
+    Boxes,
+    Codes,
+    Floats,
+    Integers,
+    Letters,
+    text_of,
+)
 from hwdag_files.visibility import Ink, visibility_of
-
-Codes = np.ndarray[tuple[int], np.dtype[np.uint32]]
-
-UNKNOWN = 0xFFFD
-"""The character for a letter whose font does not say which one it is."""
 
 DESCENT = 0.21
 """Share of a letter's height below its baseline, for all fonts alike, so that lines are level."""
@@ -37,47 +43,10 @@ MOST_DOTS = 5000  # of a side of a page that is drawn
 MOST_COPIES = 1000  # texts of a page that are drawn again, to be looked at
 SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
 
-_BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
 _SIMPLE_MODES = pdfium.FPDF_TEXTRENDERMODE_FILL, pdfium.FPDF_TEXTRENDERMODE_STROKE
 _BREAKS = np.array([9, 10, 13], np.uint32)  # tabs and ends of lines
 _HYPHENS = 2, 0xFFFE  # as PDFium writes a hyphen that ends a line
-
-
-@dataclass(frozen=True, slots=True)
-class Letters:
-    """The letters of a page in the order of the file, seen so that they run from left to right."""
-
-    codes: Codes
-    boxes: Boxes  # sides from the page's upper left corner; as high as the type
-    size: Floats
-    is_bold: Booleans
-    style: Integers  # equal for letters of one font and size
-    contrast: Floats  # with the colour below them, up to 255
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def text(self) -> str:
-        """A character for each letter."""
-        return text_of(self.codes)
-
-    @property
-    def is_blank(self) -> Booleans:
-        """Which letters are blanks."""
-        return np.isin(self.codes, _BLANKS)
-
-    def only(self, chosen: Booleans | Integers) -> Letters:
-        """Return some of the letters."""
-        return Letters(
-            self.codes[chosen],
-            self.boxes[chosen],
-            self.size[chosen],
-            self.is_bold[chosen],
-            self.style[chosen],
-            self.contrast[chosen],
-        )
 
 
 def drawn(pdf: PdfDocument, number: int, dpi: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -88,11 +57,6 @@ def drawn(pdf: PdfDocument, number: int, dpi: int) -> np.ndarray[Any, np.dtype[n
         return np.asarray(page.render(scale=scale).to_numpy())
     finally:
         page.close()
-
-
-def text_of(codes: Codes) -> str:
-    """Return the text of characters by their numbers."""
-    return codes.tobytes().decode("utf-32-le", "surrogatepass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +175,7 @@ class PageReader:
 
     def _ink(self) -> Ink:
         x0, top, x1, bottom = self._boxes.T
-        is_blank = np.isin(self.codes, _BLANKS)
+        is_blank = np.isin(self.codes, BLANKS)
         ends = is_blank[1:] | is_blank[:-1] | (np.diff(self._owner) != 0)
         return Ink(
             np.stack([(x0 + x1) / 2, (top + bottom) / 2], axis=1),
@@ -225,7 +189,7 @@ class PageReader:
 
     def left_out(self, is_read: Booleans) -> Counter[str]:
         """Count the letters that a person does not see, by the reason, and turned ones that are not read."""
-        inked = ~np.isin(self.codes, _BLANKS)
+        inked = ~np.isin(self.codes, BLANKS)
         found = Counter(
             {
                 f"letters {why}": int((inked & which).sum())

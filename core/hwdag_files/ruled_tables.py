@@ -12,7 +12,7 @@ from itertools import islice
 
 import numpy as np
 
-from hwdag_files.drawings import Boxes
+from hwdag_files.letters import Boxes
 
 NEAR = 3.0  # points within which lines are one, continue or cross
 SHORTEST = 3.0  # points

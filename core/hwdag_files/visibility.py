@@ -6,16 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwdag_files.drawings import (
-    PICTURE,
-    UNKNOWN,
-    Booleans,
-    Colours,
-    Drawing,
-    Floats,
-    Integers,
-    Points,
-)
+from hwdag_files.drawings import PICTURE, UNKNOWN, Drawing
+from hwdag_files.letters import Booleans, Colours, Floats, Integers, Points
 
 FAINT = 12.0
 """Contrast with the colour below them, of 255, at which letters are not seen."""

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hwdag_files.drawings import Booleans, Floats, Integers
-from hwdag_files.pdfium import UNKNOWN, Letters, text_of
+from hwdag_files.letters import UNKNOWN, Booleans, Floats, Integers, Letters, text_of
 
 WORD_GAP = 0.13
 """Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""

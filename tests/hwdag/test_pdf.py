@@ -4,6 +4,8 @@ import io
 import itertools
 import random
 import re
+import subprocess
+import sys
 import time
 
 import pdf_world
@@ -641,3 +643,10 @@ def test_a_page_of_many_lines_and_words_takes_seconds(tmp_path):
     content = pdf_content((tmp_path / "map.pdf").read_bytes())
     assert time.process_time() - start < 60
     assert content.text.count("Moen") > 1600
+
+
+def test_pdfium_is_not_loaded_where_files_are_named_but_parsed_elsewhere():
+    """A fault of native code ends the process that parses, and no other."""
+    code = "import sys, hwdag_files.read; print('pypdfium2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
