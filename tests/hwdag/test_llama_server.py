@@ -10,7 +10,7 @@ from llama_server import CONTEXT, KEY, gguf_model, llama_server, saying
 
 from hwdag import Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag.errors import AnswererFailed, WriterFailed
+from hwdag.errors import AnswererFailed, InputError, WriterFailed
 from hwdag.lm import openai_compatible
 from hwdag.lm.openai_compatible import OpenAIWriter
 from hwdag_app.cli import inputs
@@ -58,6 +58,19 @@ def test_a_reply_is_streamed_with_its_citation_and_its_tokens(town, url):
     assert answer.notes == ()
     assert answer.answerer_tokens.by == "server"
     assert answer.answerer_tokens.prompt > 0
+
+
+def test_a_model_keeps_the_name_that_it_was_asked_for_by(town, url, model):
+    """The server's own name for it is the path of the file, and it accepts any other."""
+    answer = town.answer(QUESTION, answerer=saying_writer(url, "Jon Berg [1]"))
+    assert answer.answered_by == "openai:some"
+    assert model.name not in json.dumps(answer.to_dict())
+
+
+def test_no_tokens_are_not_asked_for(town, url):
+    """The server would write one."""
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        town.answer(QUESTION, answerer=saying_writer(url, "Jon Berg [1]"), max_new_tokens=0)
 
 
 def test_a_bare_number_is_no_answer(town, url):

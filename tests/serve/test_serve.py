@@ -273,7 +273,8 @@ def test_what_a_chat_cannot_be_asked_for_is_said(client):
     assert status(messages=message) == 200
     assert status(messages=[]) == status(messages="hi") == status(messages=["hi"]) == 400
     assert status(messages=message, tools=[{}]) == status(messages=message, n=2) == 400
-    assert status(messages=message, max_tokens=-1) == 400
+    assert status(messages=message, max_tokens=-1) == status(messages=message, max_tokens=0) == 400
+    assert status(messages=message, max_completion_tokens=0, max_tokens=9) == 400
     assert status(messages=message, model="gpt-4") == 404
 
 

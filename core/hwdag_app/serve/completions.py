@@ -46,7 +46,10 @@ class Completions:
         body = await json_body(request)
         question, history = conversation_of(body)
         name = body.get("model", "hwdag")
-        wanted = body.get("max_completion_tokens") or body.get("max_tokens")
+        limits = [
+            body[n] for n in ("max_completion_tokens", "max_tokens") if body.get(n) is not None
+        ]
+        wanted = limits[0] if limits else None
         system = self._questions.systems.named(name)
         asked: dict[str, Any] = {"history": history}
         if wanted is not None:
