@@ -228,14 +228,20 @@ def _level(element: Any) -> tuple[int, _Level]:
     form = _value(element, "numFmt") or _value(element, ".//" + WORD + "numFmt") or "decimal"
     legal = element.find(f"{WORD}isLgl")
     restart = _value(element, "lvlRestart")
+    text = _value(element, "lvlText") or ""
     return min(at, _LEVELS), _Level(
         _integer(_value(element, "start"), 0),
         form,
-        "" if form == "bullet" else _value(element, "lvlText") or "",
+        bullet(text) if form == "bullet" else text,
         None if restart is None else _integer(restart, 0),
         legal is not None and legal.get(f"{WORD}val") not in ("0", "false", "off"),
         _value(element, "pStyle") or "",
     )
+
+
+def bullet(sign: str) -> str:
+    """Return the sign of a bullet that is a box with its state; "" for any other one."""
+    return {"☐": "[ ]", "☑": "[x]", "☒": "[x]"}.get(sign.strip(), "")
 
 
 def _value(element: Any, name: str) -> str | None:

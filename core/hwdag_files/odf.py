@@ -312,7 +312,8 @@ class _Reader:
             self._notes.append(element)
             return f"[{len(self._notes)}]"
         if tag in (f"{TEXT}hidden-text", f"{TEXT}hidden-paragraph"):
-            self.noted["hidden"] += bool("".join(element.itertext()).strip())
+            text = element.get(f"{TEXT}string-value") or "".join(element.itertext())
+            self.noted["hidden"] += bool(text.strip())
             return ""
         if tag == f"{LIBRE}content-control" and element.get(f"{LIBRE}checkbox") == "true":
             return box(is_checked=element.get(f"{LIBRE}checked") == "true")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hwdag_files.numbering import shown
+from hwdag_files.numbering import bullet, shown
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:"
 OFFICE = _OASIS + "office:1.0}"
@@ -81,7 +81,7 @@ class _Level:
     def text(self, counts: list[int], forms: list[str]) -> str:
         """Return the number of an item, from the counts and formats of its level and those above."""
         if not self.form:
-            return ""
+            return self.whole if self.form is None else ""
         numbers = [_shown(count, form) for count, form in zip(counts, forms, strict=True)]
         if self.whole:
             return _PLACE.sub(
@@ -215,7 +215,9 @@ def _level(element: Any) -> tuple[int, _Level]:
         element.get(f"{STYLE}num-suffix", ""),
         integer(element, f"{TEXT}start-value"),
         integer(element, f"{TEXT}display-levels"),
-        element.get(f"{LIBRE}num-list-format", ""),
+        bullet(element.get(f"{TEXT}bullet-char", ""))
+        if is_bullet
+        else element.get(f"{LIBRE}num-list-format", ""),
     )
 
 

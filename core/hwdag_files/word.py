@@ -116,7 +116,9 @@ class _Reader:
         style = self.styles.get(style_id)
         text, self.pending = self.pending + self._inline(element, style), ""
         mark = None if properties is None else properties.find(f"{WORD}rPr")
-        if mark is not None and mark.find(f"{WORD}del") is not None:
+        frame = None if properties is None else properties.find(f"{WORD}framePr")
+        is_initial = frame is not None and frame.get(f"{WORD}dropCap") in ("drop", "margin")
+        if is_initial or (mark is not None and mark.find(f"{WORD}del") is not None):
             self.pending = text
             return
         boxes, self.beside = self.beside, []

@@ -176,6 +176,8 @@ def test_an_item_may_set_its_number_and_a_header_has_none():
 def test_bullets_have_no_number():
     bullets = levels('text:bullet-char="•"').replace("style-number", "style-bullet")
     assert lines(items(p("x") + below(p("y"))), automatic=bullets) == ["- x", "  - y"]
+    boxes = bullets.replace("•", "☑")
+    assert lines(items(p("x")), automatic=boxes) == ["- [x] x"]
 
 
 def test_headings_are_numbered_by_the_outline():

@@ -285,3 +285,16 @@ def test_white_letters_on_the_dark_ground_of_a_cell_are_seen():
 def test_descriptions_of_pictures_are_those_of_people(description, shown):
     drawing = f'<w:drawing><wp:inline xmlns:wp="x"><wp:docPr descr="{description}"/></wp:inline></w:drawing>'
     assert lines(docx(paragraph(f"<w:r>{drawing}</w:r>"))) == shown
+
+
+def test_a_large_initial_belongs_to_the_paragraph_after_it():
+    frame = '<w:p><w:pPr><w:framePr w:dropCap="{}"/></w:pPr><w:r><w:t>T</w:t></w:r></w:p>'
+    rest = paragraph("he quay is old.")
+    assert lines(docx(frame.format("drop") + rest)) == ["The quay is old."]
+    assert lines(docx(frame.format("margin") + rest)) == ["The quay is old."]
+    assert lines(docx(frame.format("none") + rest)) == ["T", "he quay is old."]
+
+
+def test_bullets_that_are_boxes_show_their_state():
+    assert counted([("bullet", "☐", "")], 0) == ["[ ]"]
+    assert counted([("bullet", "☒", "")], 0) == ["[x]"]
