@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separated_lines
 from hwdag_files.content import Content, as_notes
@@ -18,6 +19,12 @@ _CODE = (
     ".bash .bat .c .cc .cfg .cpp .cs .css .dart .go .h .hpp .ini .java .jl .js .jsx .kt .lua .php .pl"
     " .ps1 .py .r .rb .rs .scala .sh .sql .swift .toml .ts .tsx .yaml .yml .zsh"
 )
+FEWEST_NUMBERED = 8  # lines of a text whose lines are numbered
+NUMBERED_SHARE = 0.9  # of its lines, at least, with a number, and of numbers that follow each other
+WITHIN_SHARE = 0.2  # of its lines that begin within a sentence; rows of a table do not
+
+_NUMBERED = re.compile(r"[ \t]*(\d{1,4})(?:[ \t]{2,}|\t|[ \t]*$)")
+_WIDE = re.compile(r"\S {3,}\S|\S\t")
 _ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
 
 
@@ -26,7 +33,31 @@ def text_content(data: bytes) -> Content:
     if data.startswith(b"#!"):
         return code_content(data)
     content = _plain(data)
-    return replace(content, text=with_aligned_rows(content.text))
+    text, number = without_line_numbers(content.text)
+    notes = (f"left out {number} numbers that count the lines",) if number else ()
+    return replace(content, text=with_aligned_rows(text), notes=(*content.notes, *notes))
+
+
+def without_line_numbers(text: str) -> tuple[str, int]:
+    """Return a text without the numbers of its lines, as transcripts have, and how many there were."""
+    lines = text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    found = {at: match for at, line in enumerate(lines) if (match := _NUMBERED.match(line))}
+    numbers = [int(match[1]) for match in found.values()]
+    bare = [lines[at][match.end() :] for at, match in found.items()]
+    steps = sum(below in (above + 1, 1) for above, below in pairwise(numbers))
+    within = sum(line[:1].islower() for line in bare)  # lines that begin within a sentence
+    cells = sum(bool(_WIDE.search(line.rstrip())) for line in bare)
+    if (
+        len(found) < FEWEST_NUMBERED
+        or len(found) < NUMBERED_SHARE * len(filled)
+        or steps < NUMBERED_SHARE * (len(numbers) - 1)
+        or within < WITHIN_SHARE * len(bare)
+        or 2 * cells > len(bare)
+    ):
+        return text, 0
+    kept = (line[found[at].end() :] if at in found else line for at, line in enumerate(lines))
+    return "\n".join(kept), len(found)
 
 
 def rows_content(data: bytes) -> Content:
