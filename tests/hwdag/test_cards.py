@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from tiny import model, tokenizer
 
+from hwdag import HWDAGIndex
 from hwdag.config import NEVER
 from hwdag.errors import InputError
 from hwdag.lm.cards import CAPABLE_WEIGHTS, Card, CardFile, assumed, card_file, shipped_cards
@@ -136,7 +137,8 @@ def test_the_command_line_follows_a_card(tmp_path, capsys):
         file_of(lm, attends=attends).save(card)
         command = ["build", str(text), "-o", str(tmp_path / method), "-q", *models]
         assert main(command) == 0
-        assert f'method "{method}"' in capsys.readouterr().out
+        with HWDAGIndex.load(tmp_path / method, reader=lm, embedder="hashing-64") as index:
+            assert index.config.method == method
     replace(file_of(lm), layers=7).save(card)
     assert main(["ask", str(tmp_path / method), "fox?", *models]) == 2
     assert "7" in capsys.readouterr().err
