@@ -1,4 +1,4 @@
-# make demo   the whole method on real prose, with the embedded default models
+# make demo   three questions about a small town, with the embedded default models
 # make quick  lint and fast tests, no model, with few examples of each property; for the loop of a person
 #             who edits. TESTS=tests/hwdag chooses some of them
 # make test   format, lint, types, import rules, English, tests, the documentation, and the built wheel and

@@ -63,7 +63,7 @@ def add(commands: Commands) -> None:
     _add_building(commands)
     _add_asking(commands)
     _add_upkeep(commands)
-    about = "build an index over hwdag's documentation and ask it"
+    about = "ask three questions about a small town, with sources"
     add_command(commands, "demo", "hwdag_app.cli.demo:demo", about, {})
 
 

@@ -1,0 +1,42 @@
+"""`hwdag demo` answers rightly on any CPU: two hops, a row of a table, and a refusal."""
+
+from __future__ import annotations
+
+import pytest
+from margins import check_margin
+
+from hwdag import HWDAGIndex
+from hwdag.lm.default import load_reader
+from hwdag.search.answerability import fitted
+from hwdag_app.cli.demo import QUESTIONS, town
+from hwdag_app.main import main
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("question", "answer"), [(q, a) for _, q, a in QUESTIONS if a])
+def test_answers_have_a_margin(question, answer):
+    check_margin(town(), question, answer)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_refusal_has_a_margin(dtype):
+    [question] = [question for _, question, answer in QUESTIONS if not answer]
+    with HWDAGIndex.from_documents(town(), reader=load_reader(dtype=dtype)) as index:
+        answer = index.answer(question)
+    assert answer.found is False
+    assert answer.confidence < fitted()["least confidence"] / 2
+    assert answer.retrieval.answerability < fitted()["least answerability"] / 2
+
+
+@pytest.mark.model
+def test_the_demo_shows_answers_with_sources(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("hwdag_app.cli.demo.cache_folder", lambda: tmp_path)
+    assert main(["demo"]) == 0
+    shown = capsys.readouterr().out
+    for _, question, answer in QUESTIONS:
+        part = shown.split(f"question: {question}")[1].split("---")[0]
+        assert f"answer: {answer}" in part if answer else "do not seem to answer" in part
+    assert "quarry.md" in shown and "ferry.md" in shown
+    assert len(list(tmp_path.glob("demo-*.html"))) == 1
