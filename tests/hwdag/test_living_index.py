@@ -351,7 +351,8 @@ def test_a_file_that_comes_after_the_look_for_it_is_gone_on_with(tmp_path, monke
         return False  # as it was before
 
     monkeypatch.setattr("hwdag.index.holds_something", look)
-    assert seen(index_of(documents(1), path=path)) == {"other0", "doc0"}
+    # why not what a search finds: of two equal texts it shows one
+    assert set(index_of(documents(1), path=path).documents) == {"other0", "doc0"}
 
 
 def test_a_file_that_was_made_meanwhile_with_another_config_is_refused(tmp_path):
