@@ -8,10 +8,9 @@ import time
 import pytest
 import torch
 from processes import python
-from threadpoolctl import ThreadpoolController
 
 from hwdag import threads
-from hwdag.threads import one_blas_thread, without_spinning
+from hwdag.threads import without_spinning
 
 FORKED = """
     import asyncio, os
@@ -100,7 +99,11 @@ def test_a_policy_of_the_user_takes_precedence(monkeypatch):
         assert threads._team(os.getpid())._users == 0
 
 
-def test_numpy_has_its_threads_back_after_the_last_block():
+LIMITED = """
+    import numpy
+    from threadpoolctl import ThreadpoolController
+    from hwdag.threads import one_blas_thread
+
     blas = ThreadpoolController().select(user_api="blas")
 
     def counts():
@@ -116,6 +119,13 @@ def test_numpy_has_its_threads_back_after_the_last_block():
         assert counts() <= {1}
         second.__exit__(None, None, None)
         assert counts() == before
-        with pytest.raises(KeyError), one_blas_thread():
-            raise KeyError
-        assert counts() == before
+        try:
+            with one_blas_thread():
+                raise KeyError
+        except KeyError:
+            assert counts() == before
+    """
+
+
+def test_numpy_has_its_threads_back_after_the_last_block():
+    python(LIMITED)  # why a process: searches of other tests may be under way in this one
