@@ -14,6 +14,8 @@ import llama_world
 from langchain_core.documents import Document as LangDocument
 from llama_index.core import Document as LlamaDocument
 
+from hwdag.errors import IndexBusy
+
 CALLERS, CALLS = 12, 48
 QUESTIONS = [llama_world.QUESTION, "When does the ferry cross the river?", "What is greased?"]
 NEW = "The cooper makes barrels for the cellar of the inn, number {}."
@@ -75,8 +77,9 @@ def test_callers_see_whole_documents_while_others_change(world):
     def ask(question):
         while not ended.is_set():
             try:
-                # why not 3: a document may go while its node is read
-                assert 1 <= len(search(question)) <= 3
+                assert len(search(question)) == 3
+            except IndexBusy:  # documents went faster than they were read
+                continue
             except BaseException as error:
                 failures.append(error)
                 return
@@ -89,5 +92,5 @@ def test_callers_see_whole_documents_while_others_change(world):
     ended.set()
     for asker in askers:
         asker.join()
-    assert failures == []
+    assert list(map(repr, failures)) == []
     assert len(search(QUESTIONS[0])) == 3
