@@ -7,10 +7,10 @@ import { Sources } from "./sources";
 import { WalkView } from "./walk";
 
 /**
- * Draw a page into an element; the same for a file, the live app and a notebook. Returns what is selected in it.
+ * Draw a page into an element; the same for a file, the live app and a notebook.
  * How the answer was found may be folded away.
  */
-export function mount(root: HTMLElement, page: Page, isFolded = false): Selected {
+export function mount(root: HTMLElement, page: Page, isFolded = false): void {
   const selected = new Selected();
   const left = h("div", { class: "column" });
   const right = h("div", { class: "column" });
@@ -34,7 +34,6 @@ export function mount(root: HTMLElement, page: Page, isFolded = false): Selected
   addEventListener("keydown", listening);
   sources?.start();
   graph?.start();
-  return selected;
 }
 
 /** Draw a graph with the documents, and a walk that is replayed on it. */
