@@ -9,6 +9,7 @@ from hwdag import HWDAGIndex
 from hwdag.errors import QuestionTooLong
 from hwdag.lm.default import BASE_MODEL, DEFAULT_MODEL, deferred_reader, load_reader
 from hwdag.lm.tokens import _PROBE
+from hwdag.types import Usage
 
 pytestmark = pytest.mark.model
 
@@ -25,12 +26,14 @@ def test_its_facts_and_counts_are_those_of_the_loaded_reader(name):
     assert {fact: getattr(light, fact) for fact in FACTS} == {
         fact: getattr(loaded, fact) for fact in FACTS
     }
+    assert light.usage == Usage()
     assert light.turns == loaded.engine.turns
     assert light.count_tokens(TEXTS) == loaded.count_tokens(TEXTS)
     assert light.count_lines(TEXTS) == loaded.count_lines(TEXTS)
     for text in TEXTS:
         assert light._codec.encode_with_offsets(text) == loaded.codec.encode_with_offsets(text)
     assert light.loaded is loaded
+    assert light.usage == loaded.usage
 
 
 def test_only_the_default_reader_is_deferred():

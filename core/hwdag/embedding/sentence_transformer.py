@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hwdag.arrays import Vectors
+from hwdag.embedding.bert import FINGERPRINT_VALUES
 from hwdag.embedding.checked import as_rows
 from hwdag.embedding.hashing import unit_rows
 from hwdag.errors import InputError, ModelNotFound, first_line
@@ -37,8 +38,6 @@ builds embed 2.2 times as many words per second as with 64 (`docs/performance.md
 KIND = "SentenceTransformer"  # the kind of model, as sentence-transformers records it
 
 DOCUMENT_PROMPTS = ["document", "passage", "corpus"]
-
-FINGERPRINT_VALUES = 256  # values per weight: enough to tell models apart, and fast
 
 
 class SentenceTransformerEmbedder:
