@@ -22,6 +22,7 @@ RUN python -m venv venv && \
 COPY pyproject.toml README.md LICENSE ./
 COPY core ./core
 COPY docs ./docs
+COPY examples/town ./examples/town
 COPY haystack_hwdag ./haystack_hwdag
 COPY haystack_integrations ./haystack_integrations
 COPY langchain_hwdag ./langchain_hwdag
