@@ -91,9 +91,11 @@ class BuildConfig(CheckedOptions):
             method=method,
             leaves=self.leaves or rules.leaves,
             window_tokens=self.window_tokens or rules.window_tokens,
-            points="generated" if rules.is_paper and self.points == "auto" else self.points,
-            language=self.language or ("" if rules.is_paper else "same"),
-            edge_heads="all" if rules.is_paper and self.edge_heads == "auto" else self.edge_heads,
+            points="generated" if rules.follows_papers and self.points == "auto" else self.points,
+            language=self.language or ("" if rules.follows_papers else "same"),
+            edge_heads="all"
+            if rules.follows_papers and self.edge_heads == "auto"
+            else self.edge_heads,
         )
 
     @property
@@ -189,9 +191,11 @@ class SearchConfig(CheckedOptions):
             token_budget=self.token_budget or rules.token_budget,
             confidence=wanted,
             patience=self.patience,
-            heads="all" if rules.is_paper and self.heads == "auto" else self.heads,
+            heads="all" if rules.follows_papers and self.heads == "auto" else self.heads,
             scoring=self.scoring or rules.scoring,
-            navigator="none" if rules.is_paper and self.navigator == "auto" else self.navigator,
+            navigator="none"
+            if rules.follows_papers and self.navigator == "auto"
+            else self.navigator,
         )
         if external_generator and not self.token_budget and not plan.reads_during_search:
             return replace(plan, token_budget=ANSWERER_BUDGET)
@@ -212,7 +216,7 @@ class Rules:
 
     Attributes:
         method: its name.
-        is_paper: as the papers have it, to the letter: their prompts, windows filled to the brim, no
+        follows_papers: as the papers have it, to the letter: their prompts, windows filled to the brim, no
             headings before nodes, all heads, no navigator.
         has_points: a graph of Information Points with edges of attention.
         leaves, window_tokens: of `BuildConfig`.
@@ -229,7 +233,7 @@ class Rules:
     """
 
     method: Method
-    is_paper: bool = False
+    follows_papers: bool = False
     has_points: bool = True
     leaves: Leaves = "sentences"
     window_tokens: int | None = None
@@ -267,7 +271,7 @@ class SearchPlan:
 
 _PAPERS = Rules(
     method="garlic",
-    is_paper=True,
+    follows_papers=True,
     leaves="chunks",
     window_tokens=PAPER_WINDOW_TOKENS,
     token_budget=PAPER_WINDOW_TOKENS,  # GARLIC 4.1: the search shares n_s

@@ -50,7 +50,7 @@ from hwdag.search.navigator import navigator_of
 from hwdag.search.question import History
 from hwdag.search.request import SearchRequest
 from hwdag.search.snapshots import Snapshots
-from hwdag.search.stopping import Interruption
+from hwdag.search.stopping import Deadline
 from hwdag.store.database import ThreadLock, build_lock, on_error
 from hwdag.store.sqlite import Entry, Header, Store, StoreView, check_folder, holds_something
 from hwdag.text.characters import without_surrogates
@@ -366,7 +366,7 @@ class HWDAGIndex:
             query_vector=query_vector,
             history=history,
             on_step=on_step,
-            interruption=Interruption(stop, max_seconds),
+            deadline=Deadline(stop, max_seconds),
             k=checked_k(k),
             will_decode=False,
         )
@@ -399,7 +399,7 @@ class HWDAGIndex:
         answerer: Writer | Callable[[str], str] | None = None,
     ) -> AnswerStream:
         """Search, then return the answer as a stream of text pieces; see `answer`."""
-        interruption = Interruption(stop, max_seconds)
+        deadline = Deadline(stop, max_seconds)
         answers = as_writer(answerer, "answerer") or self.answerer
         if max_new_tokens is not None:
             whole("max_new_tokens", max_new_tokens, 1)
@@ -413,12 +413,12 @@ class HWDAGIndex:
             query_vector=query_vector,
             history=history,
             on_step=on_step,
-            interruption=interruption,
+            deadline=deadline,
             max_new_tokens=room,
             will_decode=answers is None,
             external_generator=answers is not None,
         )
-        return AnswerStream(found, max_new_tokens, interruption, answerer=answers)
+        return AnswerStream(found, max_new_tokens, deadline, answerer=answers)
 
     ainsert = asynchronous(insert, builds=True)
     arefresh = asynchronous(refresh, builds=True)
@@ -711,7 +711,7 @@ class HWDAGIndex:
             raise EmptyIndex
         plan = self._plan(config, external_generator)
         reader = self._searching.value
-        papers = SearchPrompts() if plan.rules.is_paper else reader.card.prompts
+        papers = SearchPrompts() if plan.rules.follows_papers else reader.card.prompts
         walk = span("hwdag.walk", "RETRIEVER", **{"input.value": question})
         with one_blas_thread(), walk as opened:
             options["on_step"] = telling(opened, options["on_step"])

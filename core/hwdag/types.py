@@ -177,7 +177,7 @@ class Step:
     A node that is not `kept` has passed its relevance on and left the context again, as written points do
     in "hwdag".
 
-    `passed_over` are the best candidates not chosen, best first. The last of the nodes chosen together
+    `runners_up` are the best candidates not chosen, best first. The last of the nodes chosen together
     has them; nodes of the initial set have none. Their scores may be higher, since a navigator's scorer
     chooses among the nodes with the highest scores.
     """
@@ -190,7 +190,7 @@ class Step:
     relevance: float | None = None
     p_yes: float | None = None
     reference: float = 0.0
-    passed_over: tuple[Candidate, ...] = ()
+    runners_up: tuple[Candidate, ...] = ()
     kept: bool = True
 
     @property
@@ -248,7 +248,7 @@ class Retrieval:
     context_tokens: int
     usage: Usage
     notes: tuple[str, ...] = ()
-    beyond: tuple[Step, ...] = ()
+    unread: tuple[Step, ...] = ()
     """Unread nodes that fill up to `k`, best score first; their `p_yes` is None."""
     sources: Mapping[str, Document] = field(default_factory=dict, compare=False, repr=False)
     """The documents of the nodes by id, in the versions that were searched."""
@@ -270,7 +270,7 @@ class Retrieval:
 
         Nodes of the `context` come first, by relevance and similarity, each as a share of its sum over the
         context. If they were not read, the most similar one comes first, and the others in visiting order.
-        Then come the nodes `beyond`, which `search(..., k=k)` adds by score after the walk.
+        Then come the nodes `unread`, which `search(..., k=k)` adds by score after the walk.
         """
         if not isinstance(k, int) or k < 0:
             raise InputError(f"k must be a whole number of at least 0, got {k!r}")
@@ -284,7 +284,7 @@ class Retrieval:
         elif visited:
             # why: the navigator chooses a set, and the first of it need not be the most similar
             visited.insert(0, visited.pop(visited.index(max(visited, key=lambda s: s.similarity))))
-        return (*visited, *self.beyond)[:k]
+        return (*visited, *self.unread)[:k]
 
     @property
     def p_yes(self) -> float | None:
@@ -301,10 +301,10 @@ class Retrieval:
             "context_tokens": self.context_tokens,
             "answerability": self.answerability,
             "steps": [
-                step.to_dict() | {"passed_over": [one.to_dict() for one in step.passed_over]}
+                step.to_dict() | {"runners_up": [one.to_dict() for one in step.runners_up]}
                 for step in self.steps
             ],
-            "beyond": [step.to_dict() for step in self.beyond],
+            "unread": [step.to_dict() for step in self.unread],
         }
 
     def to_html(self) -> str:
@@ -410,7 +410,7 @@ class Answer:
 
 def shown_documents(retrieval: Retrieval) -> list[dict[str, Any]]:
     """Return the documents of a walk's nodes, in the form that a page takes."""
-    wanted = {step.node.document_id: None for step in (*retrieval.steps, *retrieval.beyond)}
+    wanted = {step.node.document_id: None for step in (*retrieval.steps, *retrieval.unread)}
     return [shown_document(retrieval.sources[key]) for key in wanted]
 
 

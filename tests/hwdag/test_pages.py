@@ -190,11 +190,11 @@ def test_a_citation_is_clicked_and_both_views_follow(whole, answer, opened):
     assert page.locator(".selected").count() == 0
 
 
-def test_what_was_passed_over_and_all_attention_is_shown_and_leads_back(whole, answer, opened):
+def test_runners_up_and_all_attention_is_shown_and_leads_back(whole, answer, opened):
     page = opened(whole)
-    others = [step.passed_over for step in answer.retrieval.steps if step.passed_over]
-    assert page.get_by_text("passed over:").count() == len(others)
-    page.get_by_text("passed over:").first.click()
+    others = [step.runners_up for step in answer.retrieval.steps if step.runners_up]
+    assert page.get_by_text("runners-up:").count() == len(others)
+    page.get_by_text("runners-up:").first.click()
     shown = page.locator(".steps .unread .node-text").first
     assert shown.inner_text() == others[0][0].node.text
     seen = DOCUMENTS[page.locator(".sources select").evaluate("one => one.selectedIndex")].id

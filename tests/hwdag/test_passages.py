@@ -30,7 +30,7 @@ def test_paragraphs_are_those_of_the_sentences_that_are_kept():
         for span in outline.paragraphs_over(source)
     }
     assert found.context == found.steps
-    shown = [span for step in (*found.steps, *found.beyond) for span in step.node.sources]
+    shown = [span for step in (*found.steps, *found.unread) for span in step.node.sources]
     assert without(text, shown, list(expected)) == []
     assert all(
         without(text, [source], shown) == []

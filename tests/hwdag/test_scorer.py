@@ -235,5 +235,5 @@ def test_a_judge_chooses_among_the_best_nodes_that_fit(seed):
         runners_up = sorted(shown, key=lambda i: -liked[i])
         copies = {best, *corpus.inside(best).tolist(), *corpus.copies(best).tolist()}
         expected = [i for i in runners_up if i not in copies][:2]
-        assert frontier.passed_over(best, 2) == expected
+        assert frontier.runners_up(best, 2) == expected
         frontier.visit(best, graph.nodes[best])

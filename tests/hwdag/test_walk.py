@@ -22,7 +22,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.budget import with_headings
 from hwdag.search.frontier import Frontier
 from hwdag.search.reading import READ_TOGETHER, by_section
-from hwdag.search.stopping import Interruption
+from hwdag.search.stopping import Deadline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Node, Span, Step
 from hwdag_lab.scripted import ScriptedLM
@@ -472,11 +472,11 @@ def test_after_a_stop_k_nodes_are_filled_up_by_what_would_come_next():
         found = search(graph, vectors, query, lm, config, k=k, rules=rules).retrieval
         assert [step.node for step in found.steps] == [step.node for step in whole[:2]]
         assert lm.sessions[-1].texts == [step.node.text for step in whole[:2]]
-        beyond = [step.node for step in found.beyond]
-        assert beyond[:2] == [step.node for step in whole[2:4]][: max(0, k - 2)]
-        places = [step.position for step in (*found.steps, *found.beyond)]
+        unread = [step.node for step in found.unread]
+        assert unread[:2] == [step.node for step in whole[2:4]][: max(0, k - 2)]
+        places = [step.position for step in (*found.steps, *found.unread)]
         assert places == list(range(2, 2 + max(2, k)))
-        assert len({node.id for node in beyond}) == len(beyond) == max(0, k - 2)
+        assert len({node.id for node in unread}) == len(unread) == max(0, k - 2)
 
 
 def test_a_walk_that_is_ended_keeps_what_was_read():
@@ -492,7 +492,7 @@ def test_a_walk_that_is_ended_keeps_what_was_read():
         ScriptedLM(),
         config,
         method="evidence",
-        interruption=Interruption(flag),
+        deadline=Deadline(flag),
         on_step=lambda step: flag.set(),
     ).retrieval
     walked = search(graph, vectors, query, ScriptedLM(), config, method="evidence")
@@ -640,11 +640,11 @@ def test_a_flag_and_a_time_end_the_walk_before_its_next_step():
         if len(seen) == 2:
             flag.set()
 
-    options = {"on_step": on_step, "interruption": Interruption(flag)}
+    options = {"on_step": on_step, "deadline": Deadline(flag)}
     found = search(graph, vectors, query, ScriptedLM(), config, **options).retrieval
     assert (found.stop, len(found.steps)) == ("stopped", 2) == ("stopped", len(seen))
-    hurried = Interruption(max_seconds=1e-9)
-    found = search(graph, vectors, query, ScriptedLM(), config, interruption=hurried).retrieval
+    hurried = Deadline(max_seconds=1e-9)
+    found = search(graph, vectors, query, ScriptedLM(), config, deadline=hurried).retrieval
     assert (found.stop, found.steps) == ("time", ())
 
 
@@ -703,7 +703,7 @@ def test_k_nodes_are_filled_up_by_score_after_the_walk(keeps):
     assert found.stop == "sufficient"
     assert len(found.steps) < 6 == len(found.best(6))
     assert len({step.node.id for step in found.best(6)}) == 6
-    scores = [step.score for step in found.beyond]
+    scores = [step.score for step in found.unread]
     assert scores == sorted(scores, reverse=True)
     everything = search(graph, vectors, query, lm, config, k=1000, rules=rules).retrieval
     nodes = [node for node in graph.nodes if keeps or node.level == 1]
@@ -764,9 +764,9 @@ def test_each_step_keeps_the_best_candidates_that_it_passed_over():
         for step in found.steps:
             index = numbers[step.node.id]
             best = [graph.nodes[i] for i in frontier.ranking(len(graph)) if i != index]
-            assert [one.node for one in step.passed_over] == best[: len(step.passed_over)]
-            assert len(step.passed_over) == min(3, len(best))
-            for one in step.passed_over:
+            assert [one.node for one in step.runners_up] == best[: len(step.runners_up)]
+            assert len(step.runners_up) == min(3, len(best))
+            for one in step.runners_up:
                 parts = frontier.parts(numbers[one.node.id])
                 assert (one.attention, one.similarity) == (parts.attention, parts.similarity)
             frontier.visit(index, step.node)

@@ -424,7 +424,7 @@ def test_themes_fit_into_the_writers_context():
 def every(retriever, question, **options):
     config = SearchConfig(token_budget=3000)
     retrieval = retriever.search(question, config=config, k=10_000, **options)
-    return [step.node for step in (*retrieval.steps, *retrieval.beyond)]
+    return [step.node for step in (*retrieval.steps, *retrieval.unread)]
 
 
 def similarity_of(memory, prompt, vectors=None):

@@ -137,7 +137,7 @@ def test_dos_rag_reads_what_dense_retrieval_finds_in_the_order_of_the_documents(
         read = [step.node for step in in_order.steps]
         assert {n.id for n in read} == {step.node.id for step in best_first.steps}
         assert read == sorted(read, key=lambda n: (n.document_id, n.sources[0].start))
-        assert [s.node for s in in_order.beyond] == [s.node for s in best_first.beyond]
+        assert [s.node for s in in_order.unread] == [s.node for s in best_first.unread]
         assert in_order.stop == "budget"
 
 

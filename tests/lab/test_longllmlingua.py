@@ -231,7 +231,7 @@ def test_passages_beyond_the_context_count_by_their_best_window():
     assert len(perplexities) > 1
     found = retriever.search(QUESTION, config=SearchConfig(token_budget=60), k=99)
     total = sum(1 / one for one in perplexities.values())
-    for step in (*found.steps, *found.beyond):
+    for step in (*found.steps, *found.unread):
         assert step.score == pytest.approx(1 / perplexities[step.node.id] / total, rel=1e-4)
 
 

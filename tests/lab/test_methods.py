@@ -114,7 +114,7 @@ def test_budgets_hold_and_sources_are_exact(name, budget):
     cost = lm.session("the bridge castle", **SESSION).cost
     assert sum(cost(step.node.text) for step in found.steps) == found.context_tokens
     assert found.context_tokens <= budget or name == "full-context"
-    nodes = [step.node for step in (*found.steps, *found.beyond)]
+    nodes = [step.node for step in (*found.steps, *found.unread)]
     assert len({node.id for node in nodes}) == len(nodes)
     texts = {document.id: document.text for document in documents}
     for node in nodes:
@@ -154,7 +154,7 @@ def test_a_filter_that_lets_nothing_through_finds_nothing(name):
     writes = lm.writes
     for scope in (Scope(filters={"year": 1}), Scope([])):
         found = made.answer("Who built the harbour?", scope=scope)
-        assert found.retrieval.steps == found.retrieval.beyond == found.citations == ()
+        assert found.retrieval.steps == found.retrieval.unread == found.citations == ()
         assert found.retrieval.stop == "exhausted"
         assert found.text == ""
     assert lm.writes == writes

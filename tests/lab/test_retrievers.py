@@ -49,7 +49,7 @@ RANKING = pytest.mark.parametrize("make", [bm25, dense])
 
 
 def found(retrieval):
-    return [step.node for step in (*retrieval.steps, *retrieval.beyond)]
+    return [step.node for step in (*retrieval.steps, *retrieval.unread)]
 
 
 def every(retriever, question, **options):
@@ -93,7 +93,7 @@ def test_what_fits_is_read_and_the_best_of_the_rest_lies_beyond(make):
             room -= node.tokens + 1
     left = [node for node in ranking if node not in taken]
     assert [step.node for step in retrieval.steps] == taken
-    assert [step.node for step in retrieval.beyond] == left[: 9 - len(taken)]
+    assert [step.node for step in retrieval.unread] == left[: 9 - len(taken)]
     assert tuple(seen) == retrieval.steps
     assert len(retrieval.best(9)) == 9
 
@@ -190,7 +190,7 @@ def test_bm25_is_the_formula(granularity, seed):
     question = " ".join(np.random.default_rng(seed).choice(WORDS, 4)) + " unheard"
     scores = brute_force([node.text for node in cut], question, **constants)
     retrieval = retriever.search(question, config=SearchConfig(token_budget=3000), k=10_000)
-    shares = {step.node: step.similarity for step in (*retrieval.steps, *retrieval.beyond)}
+    shares = {step.node: step.similarity for step in (*retrieval.steps, *retrieval.unread)}
     expected = dict(zip(cut, scores / scores.sum(), strict=True))
     assert shares == pytest.approx(expected, abs=1e-6)
     ranked = np.array([expected[node] for node in shares])

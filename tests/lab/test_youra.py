@@ -47,7 +47,7 @@ def scores_of(retriever, question=QUESTION, **options):
     """Score of every sentence by id."""
     config = SearchConfig(token_budget=1 << 20)
     found = retriever.search(question, config=config, k=100_000, **options)
-    return {step.node.id: step.score for step in (*found.steps, *found.beyond)}
+    return {step.node.id: step.score for step in (*found.steps, *found.unread)}
 
 
 # the capture, and equations 1 to 6, against dense attention
@@ -378,20 +378,20 @@ def test_budget_share_and_order(seed, budget, share):
     places = [(step.node.document_id, step.node.sources) for step in found.steps]
     assert places == sorted(places)
     assert len(found.best(99)) == total
-    beyond = [step.score for step in found.beyond]
-    assert beyond == sorted(beyond, reverse=True)
+    unread = [step.score for step in found.unread]
+    assert unread == sorted(unread, reverse=True)
     # greedy: what is not taken and scores more than something taken did not fit
-    if found.steps and found.beyond:
+    if found.steps and found.unread:
         room = budget - found.context_tokens
         if len(found.steps) < max(1, int(share * total)):
-            assert all(cost(step.node.text) > room for step in found.beyond)
+            assert all(cost(step.node.text) > room for step in found.unread)
             assert found.notes == ()
 
 
 def test_the_share_of_sentences_is_a_limit_of_its_own():
     retriever = YouraRetriever.from_documents(random_documents(1, 1, 10), reader=ScoringLM())
     found = retriever.search("amber bridge", config=SearchConfig(token_budget=2000), k=10)
-    assert (len(found.steps), len(found.beyond), found.stop) == (8, 2, "budget")
+    assert (len(found.steps), len(found.unread), found.stop) == (8, 2, "budget")
     assert found.notes == ("8 of 10 sentences were taken, which is the limit of 80%",)
     config = YouraConfig(most_sentences=1.0)
     retriever = YouraRetriever.from_documents(

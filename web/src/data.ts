@@ -36,7 +36,7 @@ export interface Step extends Candidate {
   relevance: number | null;
   p_yes: number | null;
   /** The best nodes that could have been read instead. */
-  passed_over: Candidate[];
+  runners_up: Candidate[];
 }
 
 export interface Walk {

@@ -220,7 +220,7 @@ class Result {
   }
 
   private step(step: GivenStep): void {
-    const shown = { ...step, document: -1, spans: [], passed_over: [] };
+    const shown = { ...step, document: -1, spans: [], runners_up: [] };
     this.most = Math.max(this.most, step.attention + step.similarity + step.reference);
     const page = { documents: [], answer: null } as unknown as Page;
     this.steps.append(h("li", {}, h("div", { class: "card" }, ...card(page, shown, this.most))));

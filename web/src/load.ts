@@ -23,7 +23,7 @@ export interface GivenStep extends GivenCandidate {
   initial: boolean;
   relevance: number | null;
   p_yes: number | null;
-  passed_over?: GivenCandidate[];
+  runners_up?: GivenCandidate[];
 }
 
 interface GivenWalk {
@@ -32,7 +32,7 @@ interface GivenWalk {
   notes: string[];
   context_tokens: number;
   steps: GivenStep[];
-  beyond: GivenStep[];
+  unread: GivenStep[];
 }
 
 interface GivenAnswer {
@@ -92,7 +92,7 @@ export function load(given: Given): Page {
     return { ...one, document, spans: one.spans.map(([start, end]) => span(document, start, end)) };
   };
   const candidate = (one: GivenCandidate): Candidate => ({ ...one, ...node(one) });
-  const step = (one: GivenStep): Step => ({ ...one, ...candidate(one), passed_over: (one.passed_over ?? []).map(candidate) });
+  const step = (one: GivenStep): Step => ({ ...one, ...candidate(one), runners_up: (one.runners_up ?? []).map(candidate) });
 
   const walked = given.answer?.walk ?? given.walk;
   const steps = walked?.steps.map(step) ?? [];
@@ -124,7 +124,7 @@ export function load(given: Given): Page {
           notes: walked.notes,
           tokens: walked.context_tokens,
           steps,
-          unread: walked.beyond.map(candidate),
+          unread: walked.unread.map(candidate),
         }
       : null,
     answer: given.answer

@@ -56,10 +56,10 @@ function score(candidate: Candidate): number {
 
 /** What could have been read instead, with the scores of that moment. */
 function passedOver(page: Page, step: Step, most: number): Node[] {
-  if (step.passed_over.length === 0) return [];
+  if (step.runners_up.length === 0) return [];
   const list = h("ol", { class: "steps unread" });
-  for (const one of step.passed_over) list.append(h("li", {}, h("div", { class: "card" }, ...card(page, one, most))));
-  return [h("details", {}, h("summary", {}, `passed over: ${step.passed_over.length}`), list)];
+  for (const one of step.runners_up) list.append(h("li", {}, h("div", { class: "card" }, ...card(page, one, most))));
+  return [h("details", {}, h("summary", {}, `runners-up: ${step.runners_up.length}`), list)];
 }
 
 /** How much of the answer's attention went to what a step has read. */

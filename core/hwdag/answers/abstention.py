@@ -88,7 +88,7 @@ def not_found(retrieval: Retrieval) -> str:
 def _distinct(retrieval: Retrieval) -> Iterator[Node]:
     """Yield the nodes, best first, without those that repeat a text or a place of an earlier one."""
     lines, places = set[str](), set[Place]()
-    for step in retrieval.best(len(retrieval.steps) + len(retrieval.beyond)):
+    for step in retrieval.best(len(retrieval.steps) + len(retrieval.unread)):
         node, line = step.node, bare(step.node)
         own = [place for unit in units_of(0, node, node.text) for place in unit.places]
         if line not in lines and not (own and places.issuperset(own)):

@@ -24,7 +24,7 @@ from hwdag.answers.passages import grown
 from hwdag.errors import AnswererFailed, HWDAGError, WriterFailed
 from hwdag.lm.base import StreamingWriter, Writer
 from hwdag.search.budget import sections_of
-from hwdag.search.stopping import Interruption
+from hwdag.search.stopping import Deadline
 from hwdag.text.characters import one_line, visible, without_surrogates
 from hwdag.text.headings import ABOVE
 from hwdag.text.thinking import without_thinking, without_thought
@@ -103,7 +103,7 @@ class WrittenAnswer:
         answerer: who answers; a `StreamingWriter` answers in pieces.
         retrieval: the evidence, and the question.
         max_new_tokens: the longest reply.
-        interruption: ends the answer before the next piece.
+        deadline: ends the answer before the next piece.
         count: the tokens of a text, for an answerer that does not report them.
 
     Attributes:
@@ -118,12 +118,12 @@ class WrittenAnswer:
         answerer: Writer,
         retrieval: Retrieval,
         max_new_tokens: int,
-        interruption: Interruption,
+        deadline: Deadline,
         count: Callable[[str], int],
     ) -> None:
         self.name = answerer.name
         self._answerer, self._retrieval = answerer, retrieval
-        self._limit, self._interruption = max_new_tokens, interruption
+        self._limit, self._deadline = max_new_tokens, deadline
         self._question = retrieval.searched_for or retrieval.question
         self._count = count
         self.tokens: TokenCount | None = None
@@ -135,7 +135,7 @@ class WrittenAnswer:
     def __iter__(self) -> Iterator[str]:
         """Ask for the reply. Raises `AnswererFailed`, which holds the retrieval."""
         yield from self._asked(self.prompt)
-        if not self._interruption.stopped and self._lacks_words():
+        if not self._deadline.stopped and self._lacks_words():
             yield from self._asked_again()
         if not self._has_begun and self.text:
             yield self.text  # a number alone
@@ -148,7 +148,7 @@ class WrittenAnswer:
                 "its reply is empty; a model that thinks may need more max_new_tokens"
             )
         yield from self._asked(f"{self.prompt}\n{IN_WORDS}")
-        if not (self._interruption.stopped or has_words(self.text)):
+        if not (self._deadline.stopped or has_words(self.text)):
             raise self._failed(
                 f"its reply has no words, only {self._wordless!r:.50}, and {self._heard.strip()!r:.50} "
                 "when asked again; use a larger model"
@@ -231,10 +231,10 @@ class WrittenAnswer:
             # why callable: any attribute of that name makes a StreamingWriter for isinstance
             if isinstance(answerer, StreamingWriter) and callable(answerer.stream):
                 takes_stop = "stop" in signature(answerer.stream).parameters
-                further: dict[str, Any] = {"stop": self._interruption} if takes_stop else {}
+                further: dict[str, Any] = {"stop": self._deadline} if takes_stop else {}
                 pieces = iter(answerer.stream(prompt, max_new_tokens=limit, **further))
                 try:
-                    while not self._interruption.stopped:
+                    while not self._deadline.stopped:
                         try:
                             replied.append(_text(next(pieces)))
                             length += len(replied[-1])
@@ -245,7 +245,7 @@ class WrittenAnswer:
                         yield replied[-1]
                 finally:
                     getattr(pieces, "close", lambda: None)()  # a generator's
-            elif not self._interruption.stopped:
+            elif not self._deadline.stopped:
                 replies = answerer.write([prompt], max_new_tokens=limit)
                 replied.append(_text(replies[0] if len(replies) == 1 else replies))
                 _check(len(replied[0]))

@@ -43,8 +43,8 @@ def in_sources(retrieval: Retrieval) -> Retrieval:
         lines = (text[span.start : span.end] for span in node.sources)
         return replace(step, node=replace(node, text="\n".join(lines)))
 
-    steps, beyond = (tuple(map(sourced, some)) for some in (retrieval.steps, retrieval.beyond))
-    return replace(retrieval, steps=steps, beyond=beyond)
+    steps, unread = (tuple(map(sourced, some)) for some in (retrieval.steps, retrieval.unread))
+    return replace(retrieval, steps=steps, unread=unread)
 
 
 def in_passages(retrieval: Retrieval) -> Retrieval:
@@ -59,8 +59,8 @@ def in_passages(retrieval: Retrieval) -> Retrieval:
 
     growing = _Growing(retrieval)
     read, left = growing.within(retrieval.context)
-    others = growing.all((*left, *retrieval.beyond))
-    return replace(retrieval, steps=tuple(map(named, read)), beyond=tuple(map(named, others)))
+    others = growing.all((*left, *retrieval.unread))
+    return replace(retrieval, steps=tuple(map(named, read)), unread=tuple(map(named, others)))
 
 
 def grown(retrieval: Retrieval, *, keeps_written: bool = False) -> tuple[list[Step], list[Step]]:

@@ -14,7 +14,7 @@ from hwdag.config import ANSWERER_TOKENS
 from hwdag.lm.base import Writer
 from hwdag.search.answerability import is_answerable
 from hwdag.search.evidence import Evidence
-from hwdag.search.stopping import Interruption
+from hwdag.search.stopping import Deadline
 from hwdag.types import Answer, Usage
 
 MAX_CITATIONS = 5
@@ -30,7 +30,7 @@ class AnswerStream:
         found: the evidence.
         max_new_tokens: the longest answer; None is that of the evidence, of an answerer
             `ANSWERER_TOKENS`.
-        interruption: ends the answer before the next piece.
+        deadline: ends the answer before the next piece.
         answerer: who answers; None is the reader that found the evidence.
     """
 
@@ -38,12 +38,12 @@ class AnswerStream:
         self,
         found: Evidence,
         max_new_tokens: int | None = None,
-        interruption: Interruption | None = None,
+        deadline: Deadline | None = None,
         *,
         answerer: Writer | None = None,
     ) -> None:
         self.evidence, self.retrieval = found, found.retrieval
-        self._interruption = interruption or Interruption()
+        self._deadline = deadline or Deadline()
         self._source: DecodedAnswer | QuotedAnswer | WrittenAnswer
         if answerer is None and found.is_quoted:
             self._source = QuotedAnswer(found)
@@ -52,7 +52,7 @@ class AnswerStream:
         else:
             limit = max_new_tokens or ANSWERER_TOKENS
             self._source = WrittenAnswer(
-                answerer, found.retrieval, limit, self._interruption, found.session.cost
+                answerer, found.retrieval, limit, self._deadline, found.session.cost
             )
         self._seconds = 0.0  # spent by an answerer
         self._pieces = self._decoded()
@@ -79,7 +79,7 @@ class AnswerStream:
     def _whole(self) -> Answer:
         """The complete answer."""
         source = self._source
-        attended = () if self._interruption.stopped else source.cited()
+        attended = () if self._deadline.stopped else source.cited()
         most = MAX_CITATIONS if isinstance(source, DecodedAnswer) else None
         answer = Answer(
             source.text,
@@ -121,7 +121,7 @@ class AnswerStream:
 
     def _said(self) -> Iterator[str]:
         pieces = iter(self._source)
-        while not self._interruption.stopped:
+        while not self._deadline.stopped:
             began = time.perf_counter()
             try:
                 piece = next(pieces, None)

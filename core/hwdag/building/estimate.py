@@ -131,7 +131,7 @@ def _levels(builder: GraphBuilder, draft: Draft) -> Iterator[_Level]:
         return
     overhead = plan.prompt_tokens
     for height in range(2, MAX_LEVELS + 1):
-        if len(windows) == 1 and height > 2 and not builder.config.rules.is_paper:
+        if len(windows) == 1 and height > 2 and not builder.config.rules.follows_papers:
             return
         replies = [[min(plan.reply_tokens, ceil(REPLY_SHARE * n)) for n in one] for one in windows]
         yield _Level(

@@ -128,13 +128,13 @@ class GraphBuilder:
         height = 2
         while self._pays(level, height):
             windows = windows_of(level, draft.outline, self.plan, self.reader)
-            if len(windows) == 1 and height > 2 and not self.config.rules.is_paper:
+            if len(windows) == 1 and height > 2 and not self.config.rules.follows_papers:
                 break  # a search rates so few points one by one
             made, counts = self._points(height, windows, reporter, calls)
             # why not at level 2: there it would cost the text all its points
             failed = max(counts.fallbacks, counts.too_long)
             repeats = height > 2 and 2 * failed >= len(told(window for _, window in windows))
-            if self._is_too_long(made, level) or (repeats and not self.config.rules.is_paper):
+            if self._is_too_long(made, level) or (repeats and not self.config.rules.follows_papers):
                 notes.append(f"level {height} did not condense the level below: dropped")
                 break
             replies += counts
@@ -178,7 +178,7 @@ class GraphBuilder:
         """Windows of several documents that are written together, at most; 0 if nothing is written."""
         if self.writer is None or not self.config.rules.has_points:
             return 0
-        return written_at_once(self.writer, condense=not self.config.rules.is_paper)
+        return written_at_once(self.writer, condense=not self.config.rules.follows_papers)
 
     def unwritten(self, draft: Draft, calls: CallCache) -> Unwritten:
         """Find what is still to be written about the leaves of a document, where `written_ahead`."""
@@ -205,12 +205,12 @@ class GraphBuilder:
         rules = self.config.rules
         if not rules.has_points or height > MAX_LEVELS:
             return False
-        return rules.is_paper or height > 2 or _tokens(level) >= LEAST_TOKENS
+        return rules.follows_papers or height > 2 or _tokens(level) >= LEAST_TOKENS
 
     def _is_too_long(self, points: Sequence[Sequence[Point]], level: Sequence[Node]) -> bool:
         """Return whether points say no more briefly what the level below them says."""
         counts = self.reader.count_tokens([one.text for window in points for one in window])
-        if self.config.rules.is_paper:
+        if self.config.rules.follows_papers:
             return len(points) > 1 and sum(counts) >= _tokens(level)
         return sum(counts) > CONDENSED * _tokens(level)
 
@@ -267,7 +267,7 @@ class GraphBuilder:
     def _nodes(self, draft: Draft, level: int, points: Sequence[Point]) -> list[Node]:
         document = draft.document
         tokens = self.reader.count_tokens([point.text for point in points])
-        is_paper = self.config.rules.is_paper  # their nodes have no headings
+        follows_papers = self.config.rules.follows_papers  # their nodes have no headings
         nodes = [
             Node(
                 id=f"{document.id}#{level}.{i}",
@@ -277,7 +277,7 @@ class GraphBuilder:
                 origin=point.origin,
                 tokens=max(1, count),
                 sources=point.sources,
-                heading="" if is_paper else draft.outline.heading_of(point.sources[0]),
+                heading="" if follows_papers else draft.outline.heading_of(point.sources[0]),
             )
             for i, (point, count) in enumerate(zip(points, tokens, strict=True))
         ]

@@ -68,7 +68,7 @@ class WindowPlan:
         cls, config: BuildConfig, prompt: SummaryPrompt | None, reader: Reader, *, extractive: bool
     ) -> WindowPlan:
         """Divide the window of a config for a reader; `ContextTooSmall` if one chunk does not fit."""
-        is_running, language = not config.rules.is_paper, config.language or ""
+        is_running, language = not config.rules.follows_papers, config.language or ""
         prompt = prompt or SummaryPrompt(CONDENSE if is_running else SUMMARY)
         window = min(config.window_tokens or reader.window_tokens, reader.context_tokens)
         cut = prompt.cut(language)

@@ -26,5 +26,5 @@ def _is_about_the_whole(question: Question, request: SearchRequest) -> bool:
     """Return whether a question is about the whole of the documents; the papers' methods know no such ones."""
     # why: "Sum it up" may be about what was said before
     is_unclear = bool(question.history) and not names_documents(question.words)
-    is_known = not request.plan.rules.is_paper and not is_unclear
+    is_known = not request.plan.rules.follows_papers and not is_unclear
     return is_known and asks_for_overview(request.embedder, question.vector)

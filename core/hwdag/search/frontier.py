@@ -237,7 +237,7 @@ class Frontier:
                 return distinct[:count]
             wanted *= 2
 
-    def passed_over(self, index: int, count: int) -> list[int]:
+    def runners_up(self, index: int, count: int) -> list[int]:
         """Return the `count` best open nodes of the last choice other than the chosen one and its copies."""
         same = {index, *self._corpus.inside(index).tolist(), *self._corpus.copies(index).tolist()}
         ranked = self._ranked.tolist()

@@ -89,11 +89,11 @@ def _read_by_section(
     Returns the steps that were read with their relevance, by their position, the last with p_yes after
     everything; and positions with texts as they were shown.
     """
-    session, interruption = state.session, state.request.interruption
+    session, deadline = state.session, state.request.deadline
     by_position = {step.position: step for step in steps}
     shown = [(steps[i].position, text) for i, text in by_section([step.node for step in steps])]
     read = dict[int, Step]()
-    while len(read) < len(shown) and not (read and interruption.reason):
+    while len(read) < len(shown) and not (read and deadline.reason):
         part = _of_length(session, shown[len(read) :])
         reading = session.read([text for _, text in part])
         for (position, _), mean in zip(part, reading.attention, strict=True):

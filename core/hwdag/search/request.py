@@ -8,7 +8,7 @@ from hwdag.config import MAX_NEW_TOKENS, SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
 from hwdag.search.navigator import Navigator
-from hwdag.search.stopping import Interruption
+from hwdag.search.stopping import Deadline
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import OnStep
 
@@ -27,7 +27,7 @@ class SearchRequest:
         will_decode: the reader answers from the session. Otherwise nothing is read that the search itself
             does not need.
         on_step: called with every node.
-        interruption: ends the search.
+        deadline: ends the search.
     """
 
     reader: Reader
@@ -40,4 +40,4 @@ class SearchRequest:
     max_new_tokens: int = MAX_NEW_TOKENS
     will_decode: bool = True
     on_step: OnStep | None = None
-    interruption: Interruption = field(default_factory=Interruption)
+    deadline: Deadline = field(default_factory=Deadline)

@@ -32,7 +32,7 @@ def select_evidence(view: View, question: Question, request: SearchRequest) -> E
 def chosen(state: SearchState, on_step: OnStep, initial: Sequence[int] = ()) -> list[Step]:
     """Take the best node, again and again, until no node fits into the budget; `initial` nodes first."""
     steps, first = list[Step](), iter(initial)
-    while not state.request.interruption.reason:
+    while not state.request.deadline.reason:
         if (index := next(first, None)) is None and (index := state.best()) is None:
             break
         steps.append(state.take_best(index))

@@ -127,7 +127,7 @@ class Snapshots:
 
     def _sources(self, retrieval: Retrieval, corpus: Corpus) -> Mapping[str, Document]:
         """Return the documents that nodes rest on, in the versions that were walked."""
-        steps = (*retrieval.steps, *retrieval.beyond)
+        steps = (*retrieval.steps, *retrieval.unread)
         ids = {step.node.document_id for step in steps}
         found, known = self._store.versions(ids), set(corpus.numbers)
         if not all(key in found and found[key][0] in known for key in ids):

@@ -39,7 +39,7 @@ class Speculation:
 
     def guess(self, index: int) -> None:
         """Note what may follow a node, before its visit changes the scores: the next best ones."""
-        self._guesses = self._frontier.passed_over(index, self._most)
+        self._guesses = self._frontier.runners_up(index, self._most)
 
     def read(self, text: str) -> Read:
         """Read the node whose followers were guessed, as `text`; it was taken from the budget."""

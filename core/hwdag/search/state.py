@@ -60,12 +60,12 @@ class SearchState:
         plan, reader, about = request.plan, request.reader, None
         if question.history:
             about = topic(view, question, question.history)
-        elif question.codes and not plan.rules.is_paper:
+        elif question.codes and not plan.rules.follows_papers:
             about = named_codes(view, question.codes)
         self.similarity = Similarity(
             view, question.asked_words, question.vector, plan.scoring, about
         )
-        self.stopping = StoppingRule(plan.confidence, plan.patience, request.interruption)
+        self.stopping = StoppingRule(plan.confidence, plan.patience, request.deadline)
         self.session = reader.session(
             question.text,
             prompts=request.prompts,
@@ -109,21 +109,21 @@ class SearchState:
 
     def _sentence(self, node: Node) -> tuple[str, ...]:
         """Return the words of a leaf of some length; () for any other node, and by the papers' methods."""
-        if node.level > 1 or self.request.plan.rules.is_paper:
+        if node.level > 1 or self.request.plan.rules.follows_papers:
             return ()
         found = words(node.text)
         return tuple(found) if len(found) >= COPIED_WORDS else ()
 
     def take_best(self, index: int) -> Step:
-        """Take a node that the scores chose, and keep the candidates that they passed over."""
-        runners_up = self.frontier.passed_over(index, MAX_RUNNERS_UP)
+        """Take a node that the scores chose, and keep the runners-up."""
+        runners_up = self.frontier.runners_up(index, MAX_RUNNERS_UP)
         others = tuple(
             Candidate(node, **self.frontier.parts(other)._asdict())
             for other, node in zip(runners_up, self.budget.fetch(runners_up), strict=True)
         )
         parts = self.frontier.parts(index)._asdict()
         node = self._take(index)
-        return Step(self._position, node, False, **parts, passed_over=others)
+        return Step(self._position, node, False, **parts, runners_up=others)
 
     def take_initial(self, index: int) -> Step:
         """Take a node of the initial set, which nothing but its similarity has chosen."""
@@ -206,10 +206,10 @@ class SearchState:
         """Estimate the probability that the steps hold an answer; None if it was not fitted for such a search."""
         request, nodes = self.request, [step.node for step in steps if step.kept]
         if not nodes:  # a reader would make an answer up
-            return None if request.interruption.stopped else 0.0
+            return None if request.deadline.stopped else 0.0
         fits = getattr(request.embedder, "fingerprint", None) == fitted()["embedder"]
         # why not with a history: a question that refers to others does not name what it is about
-        if request.plan.rules.is_paper or self.question.history or not fits:
+        if request.plan.rules.follows_papers or self.question.history or not fits:
             return None
         is_default = request.reader.name == fitted()["reader"]
         p_yes = next((s.p_yes for s in reversed(steps) if s.kept and s.p_yes is not None), None)

@@ -11,7 +11,7 @@ from hwdag.lm.base import StopFlag
 from hwdag.types import Step, StopReason
 
 
-class Interruption:
+class Deadline:
     """Asked before every forward of a walk, and before every piece of an answer.
 
     `stop` ends both; `max_seconds` after this was made the walk ends, and is answered from.
@@ -46,21 +46,19 @@ class StoppingRule:
     If no p_yes is asked for (`NEVER`), nothing is ever enough, and `says_yes` holds.
     """
 
-    def __init__(
-        self, confidence: float, patience: int, interruption: Interruption | None = None
-    ) -> None:
+    def __init__(self, confidence: float, patience: int, deadline: Deadline | None = None) -> None:
         self.steers = confidence < NEVER
         self.says_yes = not self.steers
         self._confidence = confidence
         self._left = patience
-        self._interruption = interruption or Interruption()
+        self._deadline = deadline or Deadline()
 
     @property
     def reason(self) -> StopReason | None:
         """Why the walk is to end; None while it continues."""
         if self.steers and self._left <= 0:
             return "sufficient"
-        return self._interruption.reason
+        return self._deadline.reason
 
     def take(self, step: Step) -> None:
         """Count one more node that was read."""

@@ -35,5 +35,5 @@ def _share(state: SearchState) -> float:
     """Return the share of the budget for the top level (`Rules.initial_share`)."""
     rules, view = state.request.plan.rules, state.view
     # why 0: extractive top-level nodes only repeat leaves
-    is_read = rules.is_paper or view.corpus.any_generated(view.top)
+    is_read = rules.follows_papers or view.corpus.any_generated(view.top)
     return rules.initial_share if is_read else 0.0

@@ -16,7 +16,7 @@ def provenance(step: Step, retrieval: Retrieval) -> dict[str, Any]:
     in a document with pages, `pages`: the page each span starts on; and in subtitles, `times`: the second
     each span starts at.
     """
-    found = {**step.to_dict(), "visited": step not in retrieval.beyond, "stop": retrieval.stop}
+    found = {**step.to_dict(), "visited": step not in retrieval.unread, "stop": retrieval.stop}
     del found["text"]
     document = retrieval.sources.get(step.node.document_id)
     if document is not None and document.page_starts:

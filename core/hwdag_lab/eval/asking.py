@@ -91,7 +91,7 @@ def _searched(
     retrieval = retriever.search(question.text, config=config, k=RANKED)
     seconds = time.perf_counter() - began
     found = _retrieved(result, record, question, retrieval, seconds)
-    ranking = (step.node for step in (*retrieval.context, *retrieval.beyond))
+    ranking = (step.node for step in (*retrieval.context, *retrieval.unread))
     return replace(found, metrics={**found.metrics, **passage_recall(ranking, record, question)})
 
 

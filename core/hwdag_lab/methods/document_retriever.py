@@ -404,8 +404,8 @@ class DocumentRetriever(ABC, Generic[T]):
         taken, left = list(found.ranked), list[Scored]()
         if self.bounded:
             taken, left = fit_to_budget(found.ranked, request.cost, request.budget)
-        left += found.beyond
-        total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.beyond]) or 1.0
+        left += found.unread
+        total = sum(max(0.0, scored.score) for scored in [*found.ranked, *found.unread]) or 1.0
         steps = [
             Step(FIRST_POSITION + i, scored.node, False, 0.0, scored.score / total, 0.0, p_yes=None)
             for i, scored in enumerate([*taken, *left])

@@ -32,4 +32,4 @@ class DosRagRetriever(DenseRetriever):
         taken, left = fit_to_budget(best_first, request.cost, request.budget)
         nodes = (node for passages in built.values() for node in passages.nodes)
         place = {node.id: i for i, node in enumerate(nodes)}
-        return Found(sorted(taken, key=lambda one: place[one.node.id]), beyond=left)
+        return Found(sorted(taken, key=lambda one: place[one.node.id]), unread=left)

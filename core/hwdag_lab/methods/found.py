@@ -48,7 +48,7 @@ class Found:
     usage: Usage = field(default_factory=Usage)
     notes: tuple[str, ...] = ()
     left_out: bool = False
-    beyond: Sequence[Scored] = ()
+    unread: Sequence[Scored] = ()
     carried: object = None
 
 

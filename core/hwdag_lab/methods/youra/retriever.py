@@ -240,7 +240,7 @@ def _chosen(scored: Sequence[Scored], request: SearchRequest, share: float, usag
         [shown[i] for i in sorted(taken)],
         usage,
         (note,) if crowded else (),
-        beyond=[shown[i] for i in left],
+        unread=[shown[i] for i in left],
     )
 
 
