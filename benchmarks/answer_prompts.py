@@ -14,7 +14,6 @@ import json
 import os
 import random
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +23,6 @@ from sklearn.metrics import roc_auc_score
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.layout import SearchLayout
-from hwdag.lm.session import KVDecoding
 from hwdag.search.reading import by_section
 from hwdag.text.prompts import SUFFICIENCY, SearchPrompts
 from hwdag_lab.eval.statistics import bootstrap
@@ -98,21 +95,12 @@ def questions(limits: dict[str, int], seed: int = 7) -> list[tuple[str, dict, di
 def asked(lm: HuggingFaceLM, question: str, texts: list[str], names: list[str]) -> dict[str, dict]:
     """Answer and p_yes under each wording, over the same evidence."""
     rows = {}
-    for _, group in groupby(names, lambda name: VARIANTS[name].opening):
-        session, p_yes = None, 0.0
-        for name in group:
-            prompts = VARIANTS[name]
-            if session is None:
-                session = lm.session(
-                    question, prompts=prompts, heads="all", max_new_tokens=ANSWER_TOKENS
-                )
-                p_yes = session.read(texts).p_yes
-            layout = SearchLayout(lm.engine.codec, lm.engine.turns, question, prompts)
-            words = layout.until_answer(enough=True)
-            text = "".join(KVDecoding(session, lm.engine, words, ANSWER_TOKENS, [])).strip()
-            rows[name] = {"p_yes": p_yes, "text": text}
-            session.forget(1)  # the answer, with the last node
-            session.append(texts[-1:])
+    for name in names:
+        prompts = VARIANTS[name]
+        session = lm.session(question, prompts=prompts, heads="all", max_new_tokens=ANSWER_TOKENS)
+        p_yes = session.read(texts).p_yes
+        text = "".join(session.decode(enough=True, max_new_tokens=ANSWER_TOKENS)).strip()
+        rows[name] = {"p_yes": p_yes, "text": text}
     return rows
 
 

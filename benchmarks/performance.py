@@ -369,18 +369,12 @@ def walking(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
         for start in range(0, len(nodes), stride):
             reading.read(nodes[start : start + stride])
 
-    def ahead() -> None:
-        reading = session()
-        for start in range(0, len(nodes), 8):
-            reading.read_each(nodes[start : start + 8])
-
-    whole, ones, fours, eights = taking_turns(
-        lambda: walk(len(nodes)), lambda: walk(1), lambda: walk(4), ahead, rounds=plan.rounds
+    whole, ones, fours = taking_turns(
+        lambda: walk(len(nodes)), lambda: walk(1), lambda: walk(4), rounds=plan.rounds
     )
     about = f"walk of {len(nodes)} nodes / one prefill, {lm.dtype}"
     yield Row(f"{about}, one node per forward", ratio(ones, whole))
     yield Row(f"{about}, four nodes per forward", ratio(fours, whole), "at most 1.3")
-    yield Row(f"{about}, p_yes behind each, eight per forward", ratio(eights, whole), "at most 1.3")
 
 
 def building(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:

@@ -144,19 +144,14 @@ def _hybrid(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Tensor
 def _packed(
     model: PreTrainedModel, ids: list[int], other: list[int]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return two sequences in two chunks, with slots after the first chunk of one."""
+    """Return two sequences in two chunks."""
     cache, second = new_cache(model.config), new_cache(model.config)
     begun = packed_forward(model, [Row(ids[:CUT], cache, CUT), Row(other[:20], second, 20)])
     ended = packed_forward(
         model, [Row(ids[CUT:], cache, LENGTH - CUT), Row(other[20:], second, LENGTH - 20)]
     )
     read = [torch.cat(chunks) for chunks in zip(begun, ended, strict=True)]
-    pairs = [(found, _own(model, row)) for found, row in zip(read, (ids, other), strict=True)]
-    slots = {6: other[:4], 10: other[4:8]}  # tokens read after this many
-    row = Row(ids[:10] + slots[6] + slots[10], new_cache(model.config), slots=tuple(slots))
-    (found,) = packed_forward(model, [row])
-    alone = [_own(model, ids[:end] + slot)[-1] for end, slot in slots.items()]
-    return [*pairs, (found, torch.stack(alone))]
+    return [(found, _own(model, row)) for found, row in zip(read, (ids, other), strict=True)]
 
 
 SPANS = [(0, 10), (10, 25), (25, LENGTH)]
@@ -253,7 +248,7 @@ The test takes three forwards of 3 to 16 tokens, which a tiny model runs in 10 m
 
 Every name that `AutoModelForCausalLM` knows ({count}), built as a tiny random model in float32 with windows shorter than the text, by `tools/architectures.py`.
 
-- **read**: two sequences in chunks, slots after them, and the model's own forward have the same logits within 0.001. Captured attention equals eager attention, if transformers returns it.
+- **read**: two sequences in chunks and the model's own forward have the same logits within 0.001. Captured attention equals eager attention, if transformers returns it.
 - **read, hybrid**: the same for one sequence. Layers without attention have no heads.
 - **refused**: `CaptureUnsupported`, with this reason.
 - **not built**: no tiny model could be made that runs. The test at loading decides.

@@ -272,7 +272,9 @@ class ScriptedSession:
     def peek(self, texts: Sequence[str]) -> Floats:
         """Read nodes and remove them again; their cost stays counted."""
         attention = self.append(texts)
-        self.forget(len(texts))
+        kept = len(self.texts) - len(texts)
+        self._room += sum(map(self.cost, self.texts[kept:]))
+        del self.texts[kept:]
         return attention
 
     def _append(self, texts: Sequence[str]) -> Floats:
@@ -293,20 +295,6 @@ class ScriptedSession:
             return Reading(attention, script(self.question, list(self.texts)))
         self._probes += 1
         return Reading(attention, float(script[min(self._probes, len(script)) - 1]))
-
-    most_together = 8
-
-    def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes one by one, in one forward."""
-        self._lm.charge(0, reads=1)
-        return [self._probed(self._append([text])) for text in texts]
-
-    def forget(self, count: int) -> None:
-        """Remove the last nodes; their cost stays counted."""
-        kept = len(self.texts) - count
-        self._probes = max(0, self._probes - count)
-        self._room += sum(map(self.cost, self.texts[kept:]))
-        del self.texts[kept:]
 
     def decode(
         self, *, enough: bool, max_new_tokens: int, spans: Sequence[tuple[int, Span]] = ()

@@ -23,7 +23,6 @@ from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ModelError
 from hwdag.lm.default import load_reader
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.session import MOST_TOGETHER
 from hwdag.lm.tokens import Codec
 from hwdag.lm.writers import CallableWriter
 from hwdag.store.sqlite import Header, Store
@@ -319,15 +318,15 @@ def assert_only_templates_have_controls(lm, rows):
     begin, reply = (turns.head, turns.reply)
     second = [*turns.reply, *turns.between, *turns.second_reply]
     controls = set(lm.codec.tokenizer.added_tokens_decoder)
-    slots = [reply * count for count in range(MOST_TOGETHER + 1)]  # of nodes read together
     legal = [
         [i for i in ids if i in controls]
         for ids in (
-            *slots,
-            *([*begin, *several] for several in slots),
+            [],
+            reply,
+            begin,
+            [*begin, *reply],
             second,
             [*begin, *second],
-            [],
         )
     ]
     found = [[i for i in row if i in controls] for row in rows]

@@ -147,7 +147,7 @@ class Disturbed(ScriptedLM):
 
     def session(self, question, **options):
         session = super().session(question, **options)
-        session.read, session.read_each = map(self._disturbed, (session.read, session.read_each))
+        session.read = self._disturbed(session.read)
         return session
 
     def _disturbed(self, forward):

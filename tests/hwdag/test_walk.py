@@ -1,9 +1,8 @@
 """The walk: equal to the slow reference, every token once, budgets, stop reasons, small worlds."""
 
-import os
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from hwdag.corpus.similarity import Similarity
 from hwdag.corpus.view import View
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
-from hwdag.lm import session as sessions
 from hwdag.lm.cards import Card
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.search.budget import with_headings
@@ -24,7 +22,7 @@ from hwdag.search.frontier import Frontier
 from hwdag.search.reading import READ_TOGETHER, by_section
 from hwdag.search.stopping import Deadline
 from hwdag.text.prompts import SearchPrompts
-from hwdag.types import Node, Span, Step
+from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
 QUESTION = "Which dragon guards the silver bridge?"
@@ -89,14 +87,8 @@ def test_the_walk_equals_the_reference(family, chat):
         assert found.stop == expected.stop
 
 
-@pytest.fixture
-def without_speculation(monkeypatch):
-    """One forward per node."""
-    monkeypatch.setattr(sessions, "MOST_TOGETHER", 1)
-
-
 @pytest.mark.parametrize("confidence", [0.9999, NEVER])
-def test_every_token_passes_the_model_once(without_speculation, confidence):
+def test_every_token_passes_the_model_once(confidence):
     """Prefix, question and nodes once; of the answer slot nothing stays; one forward per node. Where p_yes
     ends no walk there is no slot."""
     inner, rng = model(), np.random.default_rng(5)
@@ -129,59 +121,6 @@ def test_every_token_passes_the_model_once(without_speculation, confidence):
     prompt = [*slot, *lm.codec.encode("Yes"), *lm.turns.between]
     assert forwards[0][: len(prompt)] == prompt
     assert all(len(ids) == 1 for ids in forwards[1:])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_nodes_that_are_read_together_are_those_of_the_plain_walk(family, monkeypatch):
-    """Node for node, p_yes to 1e-4, and the same answer; with fewer forwards in all."""
-    forwards = dict[bool, int]()
-    cases = int(os.environ.get("HWDAG_TEST_WALKS", "6" if family == "llama" else "3"))
-    lm = HuggingFaceLM(model(family), tokenizer())
-    for seed in range(cases):
-        found = {}
-        for plain in (True, False):
-            with monkeypatch.context() as patch:
-                patch.setattr(sessions, "MOST_TOGETHER", 1 if plain else 8)
-                found[plain] = _walked(lm, seed)
-            forwards[plain] = forwards.get(plain, 0) + found[plain].forwards
-        one, other = found[True], found[False]
-        assert [s.node.id for s in one.steps] == [s.node.id for s in other.steps]
-        for name in ("p_yes", "relevance"):
-            a, b = ([getattr(step, name) for step in w.steps] for w in (one, other))
-            np.testing.assert_allclose(np.array(a, float), np.array(b, float), atol=1e-4)
-        assert one.answer == other.answer and one.cached == other.cached
-    assert forwards[False] < forwards[True]
-
-
-@dataclass
-class _Walked:
-    steps: tuple[Step, ...]
-    cached: int
-    answer: str
-    forwards: int
-
-
-def _walked(lm, seed):
-    """Return a walk over a random graph: along edges or not, ended by p_yes or by the budget."""
-    rng = np.random.default_rng(seed)
-    graph = random_graph(rng, chunks=int(rng.integers(3, 12)), levels=int(rng.integers(1, 4)))
-    graph = headed(rng, graph)
-    vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
-    attention = float(rng.choice([0.0, 0.5, 1.0]))
-    config = SearchConfig(
-        method=str(rng.choice(["hwdag", "garlic", "pecan"])),
-        token_budget=int(rng.integers(60, 700)),
-        confidence=float(rng.choice([0.5, 0.52, NEVER])),
-        patience=int(rng.integers(1, 4)),
-        scoring=replace(Scoring(), attention=attention),
-    )
-    calls = []
-    with patched(lm.model, lambda ids: calls.append(len(ids))):
-        found = search(graph, vectors, query, lm, config)
-    decoding = found.session.decode(enough=found.says_yes, max_new_tokens=3)
-    cached = found.session.cached_tokens
-    return _Walked(found.retrieval.steps, cached, "".join(decoding), len(calls))
 
 
 @contextmanager

@@ -126,23 +126,13 @@ class Session(Protocol):
 
 
 class WalkSession(Session, Protocol):
-    """A session that can read ahead of the end of a walk."""
-
-    @property
-    def most_together(self) -> int:
-        """Nodes of a forward from which the last ones can be taken back; `read_each` takes no more."""
+    """A session that can also read without a probe."""
 
     def append(self, texts: Sequence[str]) -> Floats:
         """Append nodes in one forward without a probe; return their attention as `read` does, (nodes,)."""
 
     def peek(self, texts: Sequence[str]) -> Floats:
         """Return attention of nodes as `append` does, without keeping them, (nodes,)."""
-
-    def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes and probe after each; return the same as `read` one by one."""
-
-    def forget(self, count: int) -> None:
-        """Take the last `count` nodes back."""
 
 
 @runtime_checkable

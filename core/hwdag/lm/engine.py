@@ -162,17 +162,13 @@ class Engine:
         request: SpanRequest | None = None,
         heads: HeadList | None = None,
         logit_rows: int = 1,
-        slots: tuple[int, ...] = (),
     ) -> Forward:
-        """Run new tokens on top of a cache and append them to it; `heads=None` means all.
-
-        With `slots` (`hwdag.lm.packing.Row`) returns the logits at the end of each slot.
-        """
+        """Run new tokens on top of a cache and append them to it; `heads=None` means all."""
         began, cached = time.perf_counter(), int(cache.get_seq_length())
-        tflops = self.tflops(len(ids), cached, logit_rows=len(slots) or logit_rows)
+        tflops = self.tflops(len(ids), cached, logit_rows=logit_rows)
         attention = np.zeros((0, 1))
         captured = None if request is None else Capture([request], heads)
-        row = Row(ids, cache, logit_rows, captured, slots)
+        row = Row(ids, cache, logit_rows, captured)
         logits = line_of(self.model).run(self.model, row)
         if row.capture is not None and request is not None:
             check_complete(self.model, row.capture)

@@ -42,37 +42,14 @@ PATIENCE = 0.02
 class Row:
     """The new tokens of one sequence, on top of a cache that they enter.
 
-    The ids may end with several slots of equal length. Slot i follows the first `slots[i]` ids and sees
-    only those, the cache and itself; the last slot follows all of them. Without `slots` all ids are one
-    sequence. `logits` are float32, of the `last` positions or of the end of each slot,
-    (last or slots, vocabulary). Attention goes to the capture.
+    `logits` are float32, of the `last` positions, (last, vocabulary). Attention goes to the capture.
     """
 
     ids: list[int]
     cache: Cache
     last: int = 1
     capture: Capture | None = None
-    slots: tuple[int, ...] = ()
     logits: Future[Tensor] = field(default_factory=Future)
-
-    @property
-    def slot_tokens(self) -> int:
-        """Length of a slot."""
-        return (len(self.ids) - self.slots[-1]) // len(self.slots) if self.slots else 0
-
-    @property
-    def offsets(self) -> list[int]:
-        """Position of each id, counted from the end of the cache."""
-        plain = self.slots[-1] if self.slots else len(self.ids)
-        behind = [slot + i for slot in self.slots for i in range(self.slot_tokens)]
-        return [*range(plain), *behind]
-
-    @property
-    def wanted(self) -> range:
-        """Indices of the ids whose logits are returned."""
-        if not self.slots:
-            return range(len(self.ids) - self.last, len(self.ids))
-        return range(self.slots[-1] + self.slot_tokens - 1, len(self.ids), self.slot_tokens)
 
 
 class Line:
@@ -169,9 +146,9 @@ class _Rows:
 
     def mask(self, row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
         """Mask of the tokens that each new one may see, (1, 1, new, seen); None for a causal mask."""
-        key = len(row.ids), row.slots, seen, window
+        key = len(row.ids), seen, window
         if key not in self.masks:
-            self.masks[key] = _mask(row, seen, window, device)
+            self.masks[key] = _mask(*key, device)
         return self.masks[key]
 
 
@@ -186,9 +163,9 @@ def packed_forward(
     for row in rows:
         cached = int(row.cache.get_seq_length())
         places.append(slice(len(ids), len(ids) + len(row.ids)))
-        wanted += [len(ids) + i for i in row.wanted]
-        positions += [cached + offset for offset in row.offsets]
+        positions += range(cached, cached + len(row.ids))
         ids += row.ids
+        wanted += range(len(ids) - row.last, len(ids))
     device = model.device
     tensors = (torch.tensor([values], device=device) for values in (ids, positions, wanted))
     token_ids, position_ids, kept = tensors
@@ -202,11 +179,11 @@ def packed_forward(
     logits = found.logits[0]
     if not options:
         logits = logits[kept[0].to(logits.device)]
-    return list(logits.float().split([len(row.wanted) for row in rows]))
+    return list(logits.float().split([row.last for row in rows]))
 
 
 def cached_forward(model: PreTrainedModel, row: Row) -> Tensor:
-    """Return logits of one row without slots, for models whose linear-attention layers must see it alone."""
+    """Return logits of one row, for models whose linear-attention layers must see it alone."""
     ids = torch.tensor([row.ids], device=model.device)
     options: dict[str, Any] = {"logits_to_keep": row.last} if keeps_logits(model) else {}
     options |= cache_option(model, row.cache)
@@ -261,17 +238,13 @@ def _window_of(mask: Tensor | None, module: torch.nn.Module) -> int | None:
     return None if mask is None else mask.shape[2]
 
 
-def _mask(row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
-    new = len(row.ids)
-    if (new == 1 or new == seen) and len(row.slots) < 2 and (window is None or seen <= window):
+def _mask(new: int, seen: int, window: int | None, device: torch.device) -> Tensor | None:
+    if (new == 1 or new == seen) and (window is None or seen <= window):
         return None  # the attention call's own
     cached = seen - new
     visible = torch.ones(new, seen, dtype=torch.bool, device=device).tril(cached)
-    for i, slot in enumerate(row.slots):
-        start = row.slots[-1] + i * row.slot_tokens
-        visible[start : start + row.slot_tokens, cached + slot : cached + start] = False
     if window is not None:
-        keys = torch.tensor([*range(cached), *(cached + i for i in row.offsets)], device=device)
+        keys = torch.arange(seen, device=device)
         visible &= keys > keys[cached:].unsqueeze(1) - window
     return visible[None, None]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -25,8 +24,6 @@ from hwdag.lm.layout import SearchLayout
 from hwdag.lm.tokens import Range
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Span, Usage
-
-MOST_TOGETHER = 8  # nodes of a forward that a walk may not come to
 
 
 class KVSession:
@@ -75,12 +72,12 @@ class KVSession:
 
     def read(self, texts: Sequence[str]) -> Reading:
         """Append nodes and probe the answer slot, in one forward; the slot is cropped again."""
-        found = self._append(texts, slots="last")
+        found = self._append(texts, is_probed=True)
         return self._reading(found.attention[:, 0], found.logits[-1])
 
     def append(self, texts: Sequence[str]) -> Floats:
         """Append nodes in one forward without a probe; return their attention as `read` does, (nodes,)."""
-        attention = self._append(texts, slots="none").attention[:, 0]
+        attention = self._append(texts, is_probed=False).attention[:, 0]
         if not np.isfinite(attention).all():
             raise self._not_a_number(attention)
         return attention
@@ -89,7 +86,9 @@ class KVSession:
         """Return attention of nodes as `append` does, without keeping them, (nodes,)."""
         if not self._is_hybrid:
             attention = self.append(texts)
-            self.forget(len(texts))
+            if texts:
+                self._cache.crop(self._nodes[-len(texts)][1] - self.cached_tokens)
+                del self._nodes[-len(texts) :]
             return attention
         if self._pending:
             self.append([])
@@ -99,43 +98,22 @@ class KVSession:
         del self._nodes[len(self._nodes) - len(texts) :]
         return attention
 
-    @property
-    def most_together(self) -> int:
-        """Nodes of a forward from which the last ones can be taken back; 1 where a cache cannot be cropped."""
-        return 1 if self._is_hybrid else MOST_TOGETHER
-
-    def read_each(self, texts: Sequence[str]) -> list[Reading]:
-        """Append nodes and probe after each, in one forward; return the same as `read` one by one.
-
-        For at most `most_together` nodes.
-        """
-        found = self._append(texts, slots="each")
-        return list(map(self._reading, found.attention, found.logits))
-
-    def forget(self, count: int) -> None:
-        """Take the last `count` nodes out of the cache again."""
-        if count:
-            self._cache.crop(self._nodes[-count][1] - self.cached_tokens)
-            del self._nodes[-count:]
-
-    def _append(self, texts: Sequence[str], *, slots: Literal["none", "last", "each"]) -> Forward:
-        """Append nodes; answer slots are cropped."""
-        ids, rows, starts, ends = list(self._pending), list[Range](), list[int](), list[int]()
+    def _append(self, texts: Sequence[str], *, is_probed: bool) -> Forward:
+        """Append nodes, and the answer slot if they are probed; the slot is cropped."""
+        ids, rows, starts = list(self._pending), list[Range](), list[int]()
         for text in texts:
             node, (start, end) = self._layout.node(text)
             starts.append(self.cached_tokens + len(ids))
             rows.append((len(ids) + start, len(ids) + end))
             ids += node
-            ends.append(len(ids))
-        at = {"none": (), "last": (len(ids),), "each": tuple(ends)}[slots]
         request = SpanRequest(rows, [self._layout.question]) if rows else None
-        if not at:
+        if not is_probed:
             found = self._forward(ids, request)
         elif self._is_hybrid:
             found = self._append_then_probe(ids, request)
         else:
-            found = self._forward([*ids, *self._layout.slot * len(at)], request, slots=at)
-            self._cache.crop(-len(self._layout.slot) * len(at))
+            found = self._forward([*ids, *self._layout.slot], request)
+            self._cache.crop(-len(self._layout.slot))
         self._pending = []
         self._nodes += zip(texts, starts, strict=True)
         return found
@@ -217,20 +195,10 @@ class KVSession:
         return np.array(means)
 
     def _forward(
-        self,
-        ids: list[int],
-        request: SpanRequest | None,
-        *,
-        logit_rows: int = 1,
-        slots: tuple[int, ...] = (),
+        self, ids: list[int], request: SpanRequest | None, *, logit_rows: int = 1
     ) -> Forward:
         found = self._engine.forward(
-            ids,
-            self._cache,
-            request=request,
-            heads=self._heads,
-            logit_rows=logit_rows,
-            slots=slots,
+            ids, self._cache, request=request, heads=self._heads, logit_rows=logit_rows
         )
         self.usage += found.cost
         return found

@@ -25,23 +25,16 @@ could not be interrupted."""
 
 
 def read_until_enough(state: SearchState, steps: Sequence[Step]) -> ReadSteps:
-    """Read chosen nodes in their order until it is enough.
-
-    Lossless (not in the papers): several nodes of a forward have an answer slot each, so that p_yes equals
-    that of reading one by one. Nodes after the last one needed are cropped.
-    """
-    session, stopping, read = state.session, state.stopping, list[Step]()
-    while not stopping.reason and (part := steps[len(read) : len(read) + session.most_together]):
-        texts = with_headings([step.node for step in (*read, *part)])[len(read) :]
-        readings = session.read_each(texts)
-        for i, (step, reading) in enumerate(zip(part, readings, strict=True), 1):
-            relevance = step.position * float(reading.attention[0])
-            read.append(replace(step, relevance=relevance, p_yes=reading.p_yes))
-            stopping.take(read[-1])
-            state.report(read[-1])
-            if stopping.reason:
-                session.forget(len(part) - i)
-                break
+    """Read chosen nodes in their order until it is enough."""
+    read = list[Step]()
+    for step, text in zip(steps, with_headings([step.node for step in steps]), strict=True):
+        if state.stopping.reason:
+            break
+        reading = state.session.read([text])
+        relevance = step.position * float(reading.attention[0])
+        read.append(replace(step, relevance=relevance, p_yes=reading.p_yes))
+        state.stopping.take(read[-1])
+        state.report(read[-1])
     return read_along(state, read)._replace(unread=steps[len(read) :])
 
 

@@ -2,9 +2,8 @@
 
 GARLIC 3.2, PECAN 3.2 and App. A.2, B, C. `[node][answer slot]` in a forward gives the node's relevance
 to the question and p_yes; then the slot is cropped from the cache. If p_yes cannot end the walk, no slot
-is appended. If points are also evicted, only points are read (not in the papers). A forward has more
-nodes if the next ones can be foreseen (`hwdag.search.speculation`). Relations: `hwdag.search.select`
-chooses without a model.
+is appended. If points are also evicted, only points are read (not in the papers). Relations:
+`hwdag.search.select` chooses without a model.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from hwdag.search.evidence import Evidence
 from hwdag.search.question import Question
 from hwdag.search.reading import read_along, read_for_answer
 from hwdag.search.request import SearchRequest
-from hwdag.search.speculation import Speculation
 from hwdag.search.state import SearchState
 from hwdag.search.top_level import initial_set
 from hwdag.text.headings import searched_text
@@ -38,7 +36,6 @@ def walk_graph(view: View, question: Question, request: SearchRequest) -> Eviden
     visits.begin(initial_set(state))
     while not state.stopping.reason and (index := state.best()) is not None:
         visits.go_to(index)
-    visits.speculation.end()
     reads = read_along if request.plan.reads_during_search else read_for_answer
     read, note = reads(state, visits.steps), "the reader walked along edges of attention"
     return state.evidence(read, note, answerability=state.answerability(read.steps))
@@ -49,7 +46,6 @@ class _Visits:
 
     def __init__(self, state: SearchState) -> None:
         self._state, self._session, self._budget = state, state.session, state.budget
-        self.speculation = Speculation(state)
         self.steps: list[Step] = []
         self._kept = 0  # nodes in the cache
 
@@ -77,13 +73,13 @@ class _Visits:
         """Visit the best node."""
         text = self._budget.text(*self._budget.fetch([index]))
         stays = self._stays(index)
-        if stays:
-            self.speculation.guess(index)
         step = self._state.take_best(index)
-        if stays:
-            self._note(index, step, *self.speculation.read(text))
+        if stays and self._state.stopping.steers:
+            reading = self._session.read([text])
+            self._note(index, step, float(reading.attention[0]), reading.p_yes)
+        elif stays:
+            self._note(index, step, float(self._session.append([text])[0]))
         elif self._state.frontier.passes_on(index):
-            self.speculation.end()
             [mean] = self._session.peek([searched_text(step.node)]).tolist()
             self._note(index, step, mean)
         else:
