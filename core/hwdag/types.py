@@ -355,7 +355,7 @@ class Answer:
     answered_by: str | None = None
     """Name of the answerer; None where the reader answered."""
     notes: tuple[str, ...] = ()
-    """Faults of an answerer's reply, such as numbers that no sentence has."""
+    """Faults of the text: it was cut off, or has numbers that no sentence has."""
     reply: str = ""
     """The reply of the reader or the answerer."""
     confidence: float | None = None

@@ -306,7 +306,9 @@ class ScriptedSession:
         self.enough = enough
         self.charge(VERDICT_TOKENS + self._second_turn)
         keys = [self.texts[node][span.start : span.end] for node, span in spans]
-        return ScriptedDecoding(self, cut(self._nearest(), max_new_tokens), keys)
+        whole = self._nearest()
+        given = cut(whole, max_new_tokens)
+        return ScriptedDecoding(self, given, keys, is_cut=given != whole)
 
     def likelihoods(self, texts: Sequence[str], *, enough: bool, ask: str | None = None) -> Floats:
         """Return the mean of `logprobs_after` the question and all nodes, (texts,).
@@ -342,8 +344,11 @@ class ScriptedSession:
 class ScriptedDecoding:
     """See `hwdag.lm.base.Decoding`: one token per piece, with the white space before it."""
 
-    def __init__(self, session: ScriptedSession, answer: str, keys: Sequence[str]) -> None:
+    def __init__(
+        self, session: ScriptedSession, answer: str, keys: Sequence[str], *, is_cut: bool = False
+    ) -> None:
         self._session = session
+        self.is_cut = is_cut
         self._keys = keys
         self._shown = ""
         self._pieces = self._run(answer)

@@ -111,7 +111,7 @@ def test_ask_shows_the_walk_the_answer_and_the_sources(index_file, capsys):
     shown = capsys.readouterr().out
     assert "Clara Holm" in shown and "sources:" in shown
     assert "--verbose" in shown.splitlines()[-1]
-    assert not any(word in shown for word in ("p_yes", "TFLOPs", "likelihood", "stopped"))
+    assert not any(word in shown for word in ("p_yes", "TFLOPs", "likelihood", "stopped", "note:"))
     assert main([*asked, "--verbose"]) == 0
     shown = capsys.readouterr().out
     for expected in ("attention", "p_yes", "answer: ", "probability", "TFLOPs", "stopped: "):
@@ -167,11 +167,12 @@ def test_a_chat_answers_line_after_line(index_file, capsys, monkeypatch):
         "stdin",
         StringIO("Who built the harbour?\n\n" + "why? " * 9000 + "\nHow high is the lighthouse?\n"),
     )
-    options = ["--budget", "200", "--max-new-tokens", "8"]
+    options = ["--budget", "200", "--max-new-tokens", "2"]
     assert main(["chat", str(index_file), *options]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("HWDAGIndex(3 documents, ")
     assert shown.out.count("answer: ") == shown.out.count("sources:") == 2
+    assert shown.out.count("note: the reply was cut off") == 2
     assert "question" in shown.err  # and the chat goes on
 
 

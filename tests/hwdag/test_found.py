@@ -153,6 +153,8 @@ LONG = "I call 0123, you call 456, they call 789, everybody calls somebody else,
 class Said(DecodedAnswer):
     """An answer whose words are given."""
 
+    notes = ("a note on the reply",)
+
     def __init__(self, text, likelihood):
         self.said, self.logprob = text, likelihood
 
@@ -195,6 +197,7 @@ def test_an_answer_is_given_by_its_confidence_or_a_long_one_by_answerability(
     assert answer.found is is_given
     assert answer.reply == text
     assert answer.text == pieces == (text if is_given else not_found(found))
+    assert answer.notes == (Said.notes if is_given else ())
     assert judged(replace(answer, text=text)) == answer
     written = judged(replace(answer, text=text, answered_by="somebody"))
     assert written.text == before_reply(found) + text

@@ -175,6 +175,7 @@ def test_an_answer_tells_how_likely_it_was():
     decoding = session.decode(enough=True, max_new_tokens=6)
     assert decoding.likelihood is None
     text = "".join(decoding)
+    assert decoding.is_cut
     ids = until_answer(lm, NODES, "Yes")
     known = len(ids)
     for _ in range(6):

@@ -244,6 +244,7 @@ class SlowAnswer(ScriptedSession):
             text = property(lambda _: decoding.text)
             attention = property(lambda _: decoding.attention)
             likelihood = property(lambda _: decoding.likelihood)
+            is_cut = property(lambda _: decoding.is_cut)
 
             def __iter__(self) -> Iterator[str]:
                 for piece in pieces:

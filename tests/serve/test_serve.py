@@ -345,6 +345,7 @@ def test_the_client_of_openai_asks_and_a_client_that_leaves_ends_its_question(pr
     assert chunks[-1].choices[0].delta.citations == said.citations
     assert last.usage == answer.usage
     cut = client.chat.completions.create(model="hwdag", messages=message, max_tokens=1)
+    assert (answer.choices[0].message.notes, len(cut.choices[0].message.notes)) == ([], 1)
     for found, finish, tokens in ((answer, "stop", None), (cut, "length", 1)):
         assert found.choices[0].finish_reason == finish
         assert found.usage.completion_tokens == (

@@ -69,7 +69,8 @@ def judged(answer: Answer) -> Answer:
         text = before_reply(retrieval) + reply
     else:
         text = reply if found else not_found(retrieval)
-    return replace(answer, text=text, reply=reply, confidence=sure, found=found)
+    notes = answer.notes if found or answer.answered_by is not None else ()  # about the reply
+    return replace(answer, text=text, reply=reply, confidence=sure, found=found, notes=notes)
 
 
 def is_short(text: str) -> bool:

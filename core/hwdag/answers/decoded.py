@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hwdag.answers.citations import Place, citations, units_of
+from hwdag.answers.generated import CUT_OFF
 from hwdag.search.evidence import Evidence
 from hwdag.types import Citation, TokenCount
 
@@ -13,7 +14,6 @@ class DecodedAnswer:
     """The answer of the reader, decoded from the KV cache of the search."""
 
     name: str | None = None
-    notes: tuple[str, ...] = ()
     tokens: TokenCount | None = None  # those of the reader are the session's
 
     def __init__(self, found: Evidence, max_new_tokens: int) -> None:
@@ -42,6 +42,11 @@ class DecodedAnswer:
     def likelihood(self) -> float | None:
         """Mean log-probability per decoded token; None before the first."""
         return self._decoding.likelihood
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note if the answer is not whole."""
+        return (CUT_OFF["length"],) if self._decoding.is_cut else ()
 
     def cited(self) -> tuple[Citation, ...]:
         """Source sentences by the attention that the answer's tokens paid to them.

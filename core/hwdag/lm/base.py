@@ -88,6 +88,10 @@ class Decoding(Protocol):
     def likelihood(self) -> float | None:
         """Mean log-probability per decoded token; None before the first."""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended at `max_new_tokens`."""
+
 
 class Session(Protocol):
     """One question's KV cache: `[prefix, question, node, node, ...]`, append-only.

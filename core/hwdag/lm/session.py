@@ -221,6 +221,7 @@ class KVDecoding:
         self._ids: list[int] = []
         self._logprobs: list[float] = []
         self._attention = np.zeros(len(keys))
+        self.is_cut = False
         self._pieces = self._run(prompt, max_new_tokens)
 
     def __iter__(self) -> Iterator[str]:
@@ -257,6 +258,7 @@ class KVDecoding:
                     self._attention += found.attention[0] * lengths
                 yield token
                 ids = [token]
+            self.is_cut = True
 
         return whole_characters(tokens(), self._engine.codec.decode)
 

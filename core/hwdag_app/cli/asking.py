@@ -115,14 +115,21 @@ def show_answer(index: Retriever, question: str, *, verbose: bool = False, **ask
             print(render.found_line(step, columns))
         raise
     answer = stream.answer
-    print("\nsources:")
-    for citation in answer.citations:
-        print(render.citation_line(citation, columns))
-    if answer.confidence is not None:
-        print_styled(f"probability that this is right: {answer.confidence:.2f}", "dim")
+    _print_after(answer, columns)
     shown = render.usage_line if verbose else render.how_line
     print_styled(shown(answer, time.perf_counter() - began), "dim")
     return answer
+
+
+def _print_after(answer: Answer, columns: int) -> None:
+    """Print the sources of an answer, its notes and its confidence."""
+    print("\nsources:")
+    for citation in answer.citations:
+        print(render.citation_line(citation, columns))
+    for note in answer.notes:
+        print_styled(fill(f"note: {note}", columns), "dim")
+    if answer.confidence is not None:
+        print_styled(f"probability that this is right: {answer.confidence:.2f}", "dim")
 
 
 def length_of(options: argparse.Namespace) -> dict[str, int]:

@@ -66,7 +66,7 @@ class Completions:
             return Events(chunks, self._questions.slots)
         with self._questions.slots.one():
             answer = await unless_gone(request, self._whole(name, system, question, asked))
-        usage, finish = _usage(answer, system), _finish(answer, system, wanted)
+        usage, finish = _usage(answer, system), _finish(answer)
         said = {"role": "assistant", "content": answer.text, "refusal": None}
         message = {**said, **judged(answer)}
         choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
@@ -106,8 +106,7 @@ class Completions:
                     if isinstance(event, str):
                         yield chunk({"content": event})
                     elif isinstance(event, Answer):
-                        finish = _finish(event, system, asked.get("max_new_tokens"))
-                        yield chunk(judged(event), finish)
+                        yield chunk(judged(event), _finish(event))
                         if with_usage:
                             yield frame(head | {"choices": [], "usage": _usage(event, system)})
         except Exception as error:
@@ -163,11 +162,9 @@ def _replied(answer: Answer, system: Asked) -> int:
     return reader.count_tokens([answer.reply])[0]
 
 
-def _finish(answer: Answer, system: Asked, most: int | None) -> str:
-    """Return why an answer ended: the reason of an answerer, or "length" after as many tokens as were allowed."""
-    if cut := [reason for reason, note in CUT_OFF.items() if note in answer.notes]:
-        return cut[0]
-    return "stop" if most is None or _replied(answer, system) < most else "length"
+def _finish(answer: Answer) -> str:
+    """Return why an answer ended: "length", "content_filter" or "stop"."""
+    return next((reason for reason, note in CUT_OFF.items() if note in answer.notes), "stop")
 
 
 def _usage(answer: Answer, system: Asked) -> dict[str, int]:

@@ -160,6 +160,11 @@ class _WindowDecoding:
         """Mean log-probability per token of the text decoded so far."""
         return self.decoding.likelihood
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the window's answer ended at its limit."""
+        return self.decoding.is_cut
+
 
 def _fits(nodes: Sequence[Node], request: SearchRequest) -> bool:
     """Return whether each of these nodes fits into a window."""

@@ -108,6 +108,7 @@ class _Written:
     text: str
     measure: Callable[[], Floats]
     likelihood: None = None  # the reader did not decode it
+    is_cut: bool = False
 
     def __iter__(self) -> Iterator[str]:
         yield self.text
