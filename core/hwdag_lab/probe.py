@@ -11,7 +11,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -19,9 +18,8 @@ from hwdag.building.levels import GraphBuilder
 from hwdag.config import BuildConfig, HeadList, Heads
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.lm.base import ReplayRequest
-from hwdag.lm.cards import CardFile
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.known import facts_of
+from hwdag.lm.model_file import ModelFile
 from hwdag.text.draft import Draft
 from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import Reporter, Silent
@@ -145,24 +143,24 @@ class Probe:
     heads: HeadList
     seconds: float
 
-    def card(self, lm: HuggingFaceLM) -> CardFile:
-        """Return the card that follows."""
+    def model_file(self, lm: HuggingFaceLM) -> ModelFile:
+        """Return the file of the model, with the card that follows."""
         usable, written = self.points
         share = usable / max(1, written)
-        facts: dict[str, Any] = facts_of(lm.name, lm.engine.weights.config)
         source = (
             f"hwdag probe: {usable} of {written} points usable, {self.condensed:.1f} tokens in one; "
             f"AUC of p_yes {self.auc:.2f}; {self.met:.0%} of paraphrases meet their sentence"
         )
-        return CardFile(
-            **facts,
+        return ModelFile.of(
+            lm.name,
+            lm.engine.weights.config,
+            source=source,
             writes=share >= WRITES and self.condensed >= CONDENSES,
             judges=self.auc >= JUDGES,
             attends=self.met >= ATTENDS,
             confidence=round(self.confidence, 3),
             window_tokens=lm.card.window_tokens,
             heads=self.heads,
-            source=source,
         )
 
 
@@ -269,7 +267,7 @@ def best_heads(lm: HuggingFaceLM, seed: int) -> HeadList:
     return tuple(pair for pair, _ in found.ranked()[:HEADS])
 
 
-def known_card(lm: HuggingFaceLM, measured: Probe) -> CardFile:
-    """Return the card of a probe, asked in the turns of the card that the model had."""
+def known_file(lm: HuggingFaceLM, measured: Probe) -> ModelFile:
+    """Return the file of a probe, asked in the turns of the card that the model had."""
     turns = 2 if lm.card.prompts.second_turn else 1
-    return replace(measured.card(lm), turns=turns)
+    return replace(measured.model_file(lm), turns=turns)

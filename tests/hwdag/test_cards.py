@@ -9,25 +9,24 @@ from tiny import model, tokenizer
 from hwdag import HWDAGIndex
 from hwdag.config import NEVER
 from hwdag.errors import InputError
-from hwdag.lm.cards import CAPABLE_WEIGHTS, Card, CardFile, assumed, card_file, shipped_cards
+from hwdag.lm.cards import CAPABLE_WEIGHTS, Card, assumed
 from hwdag.lm.default import BASE_MODEL, DEFAULT_MODEL
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.known import facts_of
+from hwdag.lm.model_file import ModelFile, card_and_heads, shipped
 from hwdag.text.prompts import SearchPrompts
 from hwdag_app.main import main
 
 
 def file_of(lm, **facts):
-    known = facts_of(lm.name, lm.engine.weights.config)
-    abilities = {"writes": True, "judges": False, "attends": True, "source": "measured"}
-    return CardFile(**known, **(abilities | facts))
+    known = {"writes": True, "judges": False, "attends": True, "source": "measured"}
+    return ModelFile.of(lm.name, lm.engine.weights.config, **(known | facts))
 
 
 def test_a_file_holds_a_card(tmp_path):
     lm = HuggingFaceLM(model(), tokenizer())
     card = file_of(lm, confidence=0.7, window_tokens=512, turns=2, heads=((1, 0), (0, 1)))
     card.save(tmp_path / "card.json")
-    assert CardFile.load(tmp_path / "card.json") == card
+    assert ModelFile.load(tmp_path / "card.json") == card
     reader = HuggingFaceLM(lm.model, lm.codec.tokenizer, card=tmp_path / "card.json")
     assert reader.card == card.card
     assert reader.known_heads == card.heads
@@ -51,6 +50,7 @@ def test_a_card_without_heads_says_that_all_of_them_are_best(caplog):
     "change",
     [
         {"writes": 1},
+        {"writes": None},
         {"turns": 3},
         {"confidence": 1.5},
         {"heads": [[1]]},
@@ -65,13 +65,16 @@ def test_what_is_no_card_is_refused(change, tmp_path):
     values = json.loads((tmp_path / "card.json").read_text("utf-8"))
     (tmp_path / "card.json").write_text(json.dumps(values | change), "utf-8")
     with pytest.raises(InputError, match="card"):
-        CardFile.load(tmp_path / "card.json")
+        ModelFile.load(tmp_path / "card.json")
 
 
 def test_the_card_of_another_model_is_refused():
     lm = HuggingFaceLM(model(), tokenizer())
     with pytest.raises(InputError, match="probe"):
-        card_file(replace(file_of(lm), layers=99), lm.name, lm.engine.weights.config)
+        card_and_heads(replace(file_of(lm), layers=99), lm.name, lm.engine.weights.config)
+    heads = file_of(lm, writes=None, judges=None, attends=None, heads=((1, 0),))
+    with pytest.raises(InputError, match="names no abilities"):
+        card_and_heads(heads, lm.name, lm.engine.weights.config)
 
 
 def test_without_a_card_the_size_says_what_is_assumed():
@@ -95,7 +98,7 @@ def test_without_a_card_the_size_says_what_is_assumed():
     ],
 )
 def test_a_measured_reader_has_a_card(name, writes):
-    [card] = [one.card for one in shipped_cards() if one.is_of(name)]
+    [card] = [one.card for one in shipped() if one.is_of(name)]
     assert (card.writes, card.judges, card.attends) == (writes, False, True)
 
 

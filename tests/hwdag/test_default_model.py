@@ -23,8 +23,9 @@ from hwdag.lm.default import (
     merged_once,
 )
 from hwdag.lm.devices import fast_dtype
-from hwdag.lm.heads import head_file, resolve, shipped
+from hwdag.lm.heads import resolve
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.model_file import card_and_heads, shipped
 
 pytestmark = pytest.mark.model
 
@@ -187,8 +188,8 @@ def test_control_tokens_in_a_document_are_encoded_as_plain_text():
 
 def test_the_shipped_head_list_belongs_to_the_default_model():
     reader = load_reader()
-    assert reader.known_heads in [file.pairs for file in shipped() if file.is_of(BASE_MODEL)]
-    assert head_file(None, "somebody/else", reader.model.config) is None
+    assert reader.known_heads in [file.heads for file in shipped() if file.is_of(BASE_MODEL)]
+    assert card_and_heads(None, "somebody/else", reader.model.config)[1] is None
     assert resolve("auto", reader.known_heads) == reader.known_heads
     assert resolve("all", reader.known_heads) is None
     assert resolve(((1, 2),), reader.known_heads) == ((1, 2),)

@@ -12,7 +12,7 @@ from tiny import model
 
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.lm.adapter import CONFIG, WEIGHTS, Adapter
-from hwdag.lm.heads import HeadFile, shipped
+from hwdag.lm.model_file import ModelFile, shipped
 
 PLAIN = model()
 LAYERS = ("model.layers.1.self_attn.q_proj", "model.layers.3.mlp.up_proj")
@@ -102,10 +102,10 @@ def test_what_never_ends_is_not_read(tmp_path):
     (tmp_path / "large.json").write_bytes(b" " * ((1 << 24) + 1))
     for name in ("heads.json", "zero.json", "large.json"):
         with pytest.raises(InputError, match=name):
-            HeadFile.load(tmp_path / name)
+            ModelFile.load(tmp_path / name)
 
 
-def test_hostile_head_lists_are_refused_or_harmless(tmp_path):
+def test_hostile_model_files_are_refused_or_harmless(tmp_path):
     path, good = tmp_path / "heads.json", shipped()[0].to_json()
     dice = random.Random(0)
     contents = [json.dumps(good | {k: v}).encode() for k in good for v in HOSTILE]
@@ -119,8 +119,8 @@ def test_hostile_head_lists_are_refused_or_harmless(tmp_path):
     for content in contents:
         path.write_bytes(content)
         try:
-            file = HeadFile.load(path)
+            file = ModelFile.load(path)
         except InputError as error:
             assert len(str(error)) < 10_000
             continue
-        assert all(0 <= a < file.layers and 0 <= b < file.heads_per_layer for a, b in file.pairs)
+        assert all(0 <= a < file.layers and 0 <= b < file.heads_per_layer for a, b in file.heads)

@@ -13,25 +13,25 @@ from tiny import model, tokenizer
 from hwdag.errors import InputError
 from hwdag.lm.attention import capture
 from hwdag.lm.base import heads_of
-from hwdag.lm.heads import HeadFile, head_file, resolve, shipped, warn_unknown
+from hwdag.lm.heads import given_heads, resolve, warn_unknown
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout
+from hwdag.lm.model_file import ModelFile, card_and_heads, shipped
 from hwdag.text.prompts import SearchPrompts
 from hwdag_lab.scripted import ScriptedLM
 
 LOW = ((1, 5), (0, 3))
-FILE = HeadFile(
+FILE = ModelFile(
     "somewhere/Tiny",
     "LlamaForCausalLM",
     layers=4,
     heads_per_layer=8,
     hidden=64,
-    pairs=LOW,
+    heads=LOW,
     source="by hand",
     also=("elsewhere/Tiny-Base",),
     scores=(0.5, 0.25),
     criterion="core",
-    weights="0123",
 )
 
 
@@ -43,13 +43,13 @@ def test_a_file_is_read_back_as_it_was(tmp_path):
     path = tmp_path / "tiny.json"
     for file in (FILE, replace(FILE, scores=(), also=()), *shipped()):
         file.save(path)
-        assert HeadFile.load(path) == file
+        assert ModelFile.load(path) == file
     assert [p.name for p in tmp_path.iterdir()] == ["tiny.json"]
 
 
 WRONG = [
     ("heads", [[4, 0]], r"\[\(4, 0\)\]"),
-    ("heads", [], "head"),
+    ("heads", [], "neither heads"),
     ("heads", [[1, 5], [1, 5]], "without repetition"),
     ("heads", [[1, 5, 3]], "list"),
     ("heads", [[1, True]], "list"),
@@ -68,7 +68,7 @@ def test_a_wrong_field_is_named(field, value, message, tmp_path):
     path = tmp_path / "tiny.json"
     path.write_text(json.dumps(FILE.to_json() | {field: value}))
     with pytest.raises(InputError, match=message) as error:
-        HeadFile.load(path)
+        ModelFile.load(path)
     assert str(path) in str(error.value)
 
 
@@ -80,12 +80,12 @@ def test_what_is_no_head_list_is_told(content, message, tmp_path):
     path = tmp_path / "tiny.json"
     path.write_text(content)
     with pytest.raises(InputError, match=message):
-        HeadFile.load(path)
+        ModelFile.load(path)
 
 
 def test_a_file_that_is_not_there_or_cannot_be_written_is_told(tmp_path):
     with pytest.raises(InputError):
-        HeadFile.load(tmp_path / "none.json")
+        ModelFile.load(tmp_path / "none.json")
     with pytest.raises(InputError):
         FILE.save(tmp_path / "none" / "tiny.json")
 
@@ -101,7 +101,7 @@ def test_a_list_fits_names_without_folder_case_and_suffix(name):
 
 def test_a_list_made_in_memory_fits_the_model_once_it_was_saved(tmp_path):
     lm = model()
-    file = HeadFile.of("tiny", lm.config, LOW, source="by hand")
+    file = ModelFile.of("tiny", lm.config, source="by hand", heads=LOW)
     assert file.architecture == ""
     lm.save_pretrained(tmp_path)
     saved = type(lm.config).from_pretrained(tmp_path)
@@ -132,24 +132,24 @@ def test_lists_of_large_models_are_shipped(name, config, first):
         family, num_hidden_layers=layers, num_attention_heads=heads, hidden_size=hidden
     )
     made.architectures = [f"{family.capitalize()}ForCausalLM"]
-    found = head_file(None, name, made)
+    _, found = card_and_heads(None, name, made)
     assert found is not None
-    assert first is None or found.pairs[0] == first
-    assert len(found.pairs) in (8, 16)
+    assert first is None or found[0] == first
+    assert len(found) in (8, 16)
     made.num_hidden_layers += 1
-    assert head_file(None, name, made) is None
+    assert card_and_heads(None, name, made)[1] is None
 
 
 def test_every_shipped_list_says_where_it_is_from():
-    assert len(shipped()) == 8
-    assert all(file.source and file.pairs for file in shipped())
+    assert len([file for file in shipped() if file.heads]) == 9
+    assert all(file.source for file in shipped())
 
 
 @pytest.mark.parametrize("as_path", [False, True])
 def test_a_given_list_is_what_auto_stands_for(as_path, tmp_path):
     FILE.save(tmp_path / "tiny.json")
     lm = reader(tmp_path / "tiny.json" if as_path else FILE)
-    assert (lm.head_file, lm.known_heads) == (FILE, LOW)
+    assert lm.known_heads == LOW
     plain = reader()
     assert plain.known_heads is None
     for listed in (lm, plain.with_heads(FILE), reader(list(LOW))):
@@ -180,8 +180,8 @@ def test_a_list_of_another_model_is_refused_with_both_keys():
 
 
 def test_a_fine_tuned_model_of_another_name_may_be_given_the_list_of_its_base():
-    assert head_file(FILE, "mine", model().config) is FILE
-    assert head_file(None, "mine", model().config) is None
+    assert given_heads(FILE, "mine", model().config) == LOW
+    assert card_and_heads(None, "mine", model().config)[1] is None
 
 
 def test_an_unknown_model_is_told_once_how_to_find_heads(caplog):

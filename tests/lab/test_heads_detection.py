@@ -5,20 +5,19 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from planted import PLANTED, planted, planted_model
 from tiny import model, saved, tokenizer
 
 from hwdag.config import BuildConfig
 from hwdag.errors import ContextTooSmall, InputError, ReaderRequired, UnknownOption
 from hwdag.index import HWDAGIndex
-from hwdag.lm.heads import HeadFile
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.model_file import ModelFile
 from hwdag_app.main import main
 from hwdag_lab.eval.fields import DataError
 from hwdag_lab.eval.models import load_models
 from hwdag_lab.heads import AttentionScoring, Example, capture_ranking, detect_heads, read_examples
-from hwdag_lab.heads.detection import contrast, detection_scoring, head_values, ndcg, weights_digest
+from hwdag_lab.heads.detection import contrast, detection_scoring, head_values, ndcg
 from hwdag_lab.scripted import ScriptedLM
 
 EXAMPLES = [
@@ -38,12 +37,12 @@ def test_a_planted_head_is_found(criterion, order):
     assert best == PLANTED
     assert score > second
     assert found.values.shape == (3, 32)
-    file = found.head_file(lm, top=4)
-    assert file.pairs[0] == PLANTED
-    assert len(file.pairs) == len(file.scores) == 4
+    file = found.model_file(lm, top=4)
+    assert file.heads[0] == PLANTED
+    assert len(file.heads) == len(file.scores) == 4
     assert file.fits("elsewhere/planted", lm.model.config)
-    assert (file.criterion, file.weights) == (criterion, weights_digest(lm.model))
-    assert lm.with_heads(file).known_heads == file.pairs
+    assert file.criterion == criterion
+    assert lm.with_heads(file).known_heads == file.heads
 
 
 @pytest.mark.parametrize("subtract", [True, False])
@@ -120,7 +119,7 @@ def test_what_cannot_be_detected_on_is_refused():
         small = HuggingFaceLM(model(max_position_embeddings=64), tokenizer())
         detect_heads(small, EXAMPLES)
     with pytest.raises(InputError, match="top"):
-        detect_heads(lm, EXAMPLES[:1]).head_file(lm, top=0)
+        detect_heads(lm, EXAMPLES[:1]).model_file(lm, top=0)
 
 
 GIVEN = {"question": "Who?", "passages": ["Ann.", "Bob.", "Cy."], "gold": [2, 0]}
@@ -212,10 +211,10 @@ def test_the_command_writes_a_list_that_others_take(checkpoint, data, query, tmp
     shown = capsys.readouterr().out
     assert f"  {PLANTED[0]}-{PLANTED[1]}  " in shown
     assert "of mine.jsonl" in shown
-    file = HeadFile.load(out)
-    assert file.pairs[0] == PLANTED
-    assert len(file.pairs) == 3
-    assert HuggingFaceLM.from_pretrained(checkpoint, heads=out).known_heads == file.pairs
+    file = ModelFile.load(out)
+    assert file.heads[0] == PLANTED
+    assert len(file.heads) == 3
+    assert HuggingFaceLM.from_pretrained(checkpoint, heads=out).known_heads == file.heads
     assert main(["heads", "show", str(out)]) == 0
     assert f"  {PLANTED[0]}-{PLANTED[1]}  " in capsys.readouterr().out
 
@@ -226,7 +225,7 @@ def test_the_library_finds_what_the_command_finds(checkpoint, data, tmp_path, ca
     assert main([*command, "--criterion", "core", "--no-subtract-null", "--limit", "2"]) == 0
     lm = HuggingFaceLM.from_pretrained(checkpoint)
     found = detect_heads(lm, EXAMPLES[:2], criterion="core", subtract_null=False)
-    assert HeadFile.load(out).pairs == found.head_file(lm).pairs
+    assert ModelFile.load(out).heads == found.model_file(lm).heads
 
 
 def test_long_questions_are_left_out_and_told(checkpoint, data, capsys):
@@ -262,7 +261,7 @@ def test_shipped_lists_are_shown(capsys):
 
 def test_an_index_keeps_the_heads_of_its_edges(checkpoint, tmp_path, capsys):
     lm = HuggingFaceLM.from_pretrained(checkpoint)
-    HeadFile.of("x", lm.model.config, (PLANTED,), source="by hand").save(tmp_path / "a")
+    ModelFile.of("x", lm.model.config, source="by hand", heads=(PLANTED,)).save(tmp_path / "a")
     texts = ["The fox jumps over the dog. " * 20, "Who jumps? The lazy dog. " * 20]
     for i, text in enumerate(texts):
         (tmp_path / f"{i}.txt").write_text(text)
@@ -283,13 +282,14 @@ def test_an_index_keeps_the_heads_of_its_edges(checkpoint, tmp_path, capsys):
 def test_the_list_of_a_run_is_recorded(checkpoint, tmp_path):
     lm = HuggingFaceLM.from_pretrained(checkpoint)
     files = [
-        HeadFile.of("x", lm.model.config, (pair,), source="by hand") for pair in ((0, 1), PLANTED)
+        ModelFile.of("x", lm.model.config, source="by hand", heads=(pair,))
+        for pair in ((0, 1), PLANTED)
     ]
     names = []
     for i, file in enumerate(files):
         file.save(tmp_path / str(i))
         models = load_models(reader=checkpoint, embedder="hashing-64", heads=str(tmp_path / str(i)))
-        assert models.reader.known_heads == file.pairs
+        assert models.reader.known_heads == file.heads
         names.append(models.names["heads"])
     assert names == [file.digest for file in files]
     assert len(set(names)) == 2
@@ -299,7 +299,7 @@ def test_the_list_of_a_run_is_recorded(checkpoint, tmp_path):
 def test_commands_that_load_a_reader_take_a_list(checkpoint, tmp_path, capsys):
     out = tmp_path / "heads.json"
     lm = HuggingFaceLM.from_pretrained(checkpoint)
-    HeadFile.of("x", lm.model.config, (PLANTED,), source="by hand").save(out)
+    ModelFile.of("x", lm.model.config, source="by hand", heads=(PLANTED,)).save(out)
     text = tmp_path / "doc.txt"
     text.write_text("The fox jumps. " * 20)
     index = str(tmp_path / "a.hwdag")
@@ -308,16 +308,9 @@ def test_commands_that_load_a_reader_take_a_list(checkpoint, tmp_path, capsys):
     assert main(command) == 0
     assert main(["ask", index, "zzzz?", "--budget", "64", "--max-new-tokens", "2", *models]) == 0
     capsys.readouterr()
-    HeadFile.of("x", model(num_hidden_layers=5).config, (PLANTED,), source="by hand").save(out)
+    ModelFile.of("x", model(num_hidden_layers=5).config, source="by hand", heads=(PLANTED,)).save(
+        out
+    )
     assert main(["ask", index, "zzzz?", *models]) == 2
     assert "model" in capsys.readouterr().err
     assert main(command) == 2
-
-
-def test_the_digest_of_weights_changes_with_them():
-    lm = model()
-    before = weights_digest(lm)
-    assert before == weights_digest(model())
-    with torch.no_grad():
-        lm.lm_head.weight[0, 0] += 1
-    assert weights_digest(lm) != before

@@ -3,8 +3,8 @@
 import pytest
 from tiny import model, saved, tokenizer
 
-from hwdag.lm.cards import CardFile
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.model_file import ModelFile
 from hwdag_app.main import main
 from hwdag_lab import probe
 from hwdag_lab.probe import Probe, area, border, lives
@@ -40,7 +40,7 @@ def test_the_area_counts_pairs_in_the_right_order():
 def test_a_card_says_what_was_measured(change, able):
     lm = HuggingFaceLM(model(), tokenizer())
     measured = {"points": (9, 10), "condensed": 4.0, "auc": 0.9, "confidence": 0.6, "met": 0.8}
-    card = Probe(**(measured | change), heads=((1, 0),), seconds=1.0).card(lm)
+    card = Probe(**(measured | change), heads=((1, 0),), seconds=1.0).model_file(lm)
     assert (card.writes, card.judges, card.attends) == able
     assert card.has_sizes_of(lm.engine.weights.config)
     assert card.heads == ((1, 0),)
@@ -52,6 +52,6 @@ def test_the_command_writes_a_card(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(probe, name, few)
     folder = saved(tmp_path / "model")
     assert main(["probe", "--model", str(folder), "-o", str(tmp_path / "card.json"), "-q"]) == 0
-    card = CardFile.load(tmp_path / "card.json")
+    card = ModelFile.load(tmp_path / "card.json")
     assert not card.writes  # random weights
     assert "does not write" in capsys.readouterr().out

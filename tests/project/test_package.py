@@ -77,7 +77,7 @@ def test_the_wheel_holds_the_packages_and_their_data(built):
         "haystack_hwdag",
         "haystack_integrations",
     }
-    assert "hwdag/lm/head_lists/smollm2-135m-instruct.json" in names
+    assert "hwdag/lm/models/smollm2-135m-instruct.json" in names
     assert "hwdag/documentation/guide.md" in names
     namespace = "haystack_integrations"  # that of many distributions
     for folder in (

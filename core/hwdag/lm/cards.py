@@ -1,23 +1,19 @@
 """Reader cards: whether a model writes, judges and attends, and how it is asked.
 
-What a model can do is measured (`hwdag probe`) and kept in a small JSON file, keyed as head lists are;
-some ship with hwdag. Of other models it is assumed from their size.
+The abilities of a model are measured (`hwdag probe`) and kept in its file (`hwdag.lm.model_file`). Of models
+without a file they are assumed from their size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any
 
-from hwdag.config import NEVER, PAPER_CONFIDENCE, HeadList
-from hwdag.errors import InputError
+from hwdag.config import NEVER, PAPER_CONFIDENCE
 from hwdag.flops import ModelShape
-from hwdag.lm.known import KINDS, REQUIRED, OfModel, shipped_json
 from hwdag.text.prompts import SearchPrompts
 
-PROBE = "hwdag probe --model {name} -o CARD.json"
+PROBE = "hwdag probe --model {name} -o MODEL.json"
 
 CAPABLE_WEIGHTS = 1_000_000_000
 """A model without a card is taken to write and attend from this number of weights on, that of PECAN's
@@ -68,83 +64,8 @@ class Card:
         return f"{said} ({self.source})"
 
 
-@dataclass(frozen=True, slots=True)
-class CardFile(OfModel):
-    """The card of one model as a file holds it.
-
-    Attributes:
-        model, architecture, layers, heads_per_layer, hidden, also: as in `hwdag.lm.heads.HeadFile`.
-        writes, judges, attends, confidence, window_tokens, source: as in `Card`.
-        turns: how it is asked: in one turn, or two as in the papers.
-        heads: its retrieval heads, best first; without them the shipped list counts.
-    """
-
-    what: ClassVar = "card"
-    made_by: ClassVar = "hwdag probe"
-    kinds: ClassVar = {
-        **KINDS,
-        **dict.fromkeys(("writes", "judges", "attends"), "true or false"),
-        **dict.fromkeys(("window_tokens", "turns"), "a positive number"),
-        "confidence": "a finite number",
-        "source": "a text",
-        "heads": "a list of [layer, head]",
-    }
-    required: ClassVar = {*REQUIRED, "writes", "judges", "attends", "source"}
-    pairs_field: ClassVar = "heads"
-
-    writes: bool
-    judges: bool
-    attends: bool
-    source: str
-    also: tuple[str, ...] = ()
-    confidence: float = PAPER_CONFIDENCE
-    window_tokens: int = WINDOW_TOKENS
-    turns: int = 1
-    heads: HeadList = ()
-
-    def __post_init__(self) -> None:
-        if self.turns not in (1, 2) or not 0 <= self.confidence <= NEVER:
-            raise InputError(
-                f"the card of {self.key} must have 1 or 2 turns and a confidence from 0 to 1, got "
-                f"{self.turns} and {self.confidence}"
-            )
-
-    @property
-    def card(self) -> Card:
-        """Return the card that the file describes."""
-        known = {one.name: getattr(self, one.name) for one in fields(Card) if one.name != "prompts"}
-        prompts = SearchPrompts.one_turn() if self.turns == 1 else SearchPrompts()
-        return Card(**known, prompts=prompts)
-
-
-CardSource: TypeAlias = Card | CardFile | str | Path
-"""A card, or a file of one."""
-
-
-@cache
-def shipped_cards() -> tuple[CardFile, ...]:
-    """Return all cards that come with the package."""
-    return tuple(map(CardFile.parse, shipped_json("reader_cards")))
-
-
-def card_file(source: CardFile | str | Path | None, name: str, config: Any) -> CardFile | None:
-    """Return the card file for a model: the one passed, else the shipped one, else None.
-
-    Raises `InputError` for the card of a model of other sizes.
-    """
-    if source is None:
-        return next((one for one in shipped_cards() if one.fits(name, config)), None)
-    found = source if isinstance(source, CardFile) else CardFile.load(source)
-    if not found.has_sizes_of(config):
-        raise InputError(
-            f"the card is one of {found.key}, which {name} is not; make its own with "
-            f"`{PROBE.format(name=name)}`"
-        )
-    return found
-
-
 def assumed(name: str, config: Any) -> Card:
-    """Return what is assumed of a model without a card, from its size.
+    """Return the card that is assumed for a model without one, from its size.
 
     Nobody is taken to judge: a p_yes that was never measured ends a walk at random. That of
     Qwen2.5-Coder-1.5B-Instruct is above one half whatever it has read (docs/results.md).

@@ -19,9 +19,9 @@ from tokenizers import AddedToken, Tokenizer
 
 from hwdag.config import HeadList, Heads
 from hwdag.lm.base import Replay, ReplayRequest, WalkSession
-from hwdag.lm.cards import Card, assumed, card_file
-from hwdag.lm.heads import head_file
+from hwdag.lm.cards import Card
 from hwdag.lm.layout import SearchLayout, Turns, line_of
+from hwdag.lm.model_file import card_and_heads
 from hwdag.lm.tokens import Codec
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
@@ -54,12 +54,10 @@ class DeferredReader:
         self.context_tokens: int = config.max_position_embeddings
         self.replay_batch = 4
         self._codec = Codec(LightTokenizer(folder), is_own=True)  # type: ignore[arg-type]
-        file = card_file(None, name, config)
-        card = assumed(name, config) if file is None else file.card
+        card, heads = card_and_heads(None, name, config)
         self.card: Card = card if prompts is None else replace(card, prompts=prompts)
         self.window_tokens = min(card.window_tokens, self.context_tokens)
-        heads = head_file((file.heads if file else None) or None, name, config)
-        self.known_heads: HeadList | None = None if heads is None else heads.pairs
+        self.known_heads: HeadList | None = heads or None
         self._load = load
         self._loading = threading.Lock()
         self._loaded: HuggingFaceLM | None = None

@@ -34,11 +34,11 @@ from hwdag.lm.adapter import CONFIG, Adapter
 from hwdag.lm.attention import check_heads, check_supported, is_hybrid
 from hwdag.lm.base import Replay, ReplayRequest, Speed
 from hwdag.lm.blocking import LONGEST_COPY
-from hwdag.lm.cards import Card, CardSource, assumed, card_file
 from hwdag.lm.devices import device_of, in_halves, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
-from hwdag.lm.heads import HeadSource, head_file, resolve, warn_unknown
+from hwdag.lm.heads import HeadSource, given_heads, resolve, warn_unknown
 from hwdag.lm.layout import ReplayLayout, line_of, writing_ids
+from hwdag.lm.model_file import CardSource, card_and_heads
 from hwdag.lm.session import KVSession
 from hwdag.lm.tokens import Codec
 from hwdag.quiet import without_bars
@@ -69,10 +69,10 @@ class HuggingFaceLM:
         model: a loaded decoder-only `PreTrainedModel`, or `Weights` that are loaded when needed.
         tokenizer: its tokenizer, of which a copy is used, or the `Codec` of one.
         name: recorded in indexes; by default the model's `name_or_path`.
-        card: its abilities and prompts: a `Card`, a `CardFile` or its path; by default the one that
+        card: its abilities and prompts: a `Card`, a `ModelFile` or its path; by default the one that
             hwdag ships for the model, or else a guess from its size.
-        heads: the meaning of "auto": a `HeadFile`, its path, or (layer, head) pairs; by default those
-            of the card or of the list that hwdag ships for the model, or else all.
+        heads: the meaning of "auto": a `ModelFile`, its path, or (layer, head) pairs; by default those
+            of the card's file or of the file that hwdag ships for the model, or else all.
         concurrency: replies that are written in one batch, at most; long prompts take smaller ones.
         replay_batch: windows that are replayed in one forward.
 
@@ -80,7 +80,7 @@ class HuggingFaceLM:
         ReaderRequired: not a model and a tokenizer.
         CaptureUnsupported: the architecture's attention cannot be captured, or hwdag's forwards of a few
             tokens differ from its own.
-        InputError: the head list is one of another architecture or size.
+        InputError: a model file is one of another architecture or size.
     """
 
     def __init__(
@@ -112,13 +112,14 @@ class HuggingFaceLM:
         self.engine = Engine(model, codec, name=self.name)
         self.codec, self.turns = self.engine.codec, self.engine.turns
         self.context_tokens = self.engine.context_tokens
-        heads_of_card = self._use_card(card)
+        self._use_card(card)
         self.template_tokens = len(self.turns.head) + len(self.turns.summary_reply)
         self.concurrency = concurrency
         whole("replay_batch", replay_batch, 1)
         # why one: padding would enter the states of linear-attention layers
         self.replay_batch = 1 if is_hybrid(model.config) else replay_batch
-        self._use_heads(heads or heads_of_card)
+        if heads:
+            self._use_heads(heads)
 
     @classmethod
     def from_pretrained(
@@ -224,7 +225,7 @@ class HuggingFaceLM:
         """Return a reader with the same weights and lock, of which another card says what it can do."""
         twin = copy.copy(self)
         twin.engine = self.engine.twin()
-        twin._use_heads(twin._use_card(card))
+        twin._use_card(card)
         return twin
 
     @property
@@ -340,28 +341,21 @@ class HuggingFaceLM:
 
         Raises `InputError` for a layer or head that the model does not have.
         """
-        # why not with a card: its model attends best with all heads, or its file would name some
-        if heads == "auto" and self.known_heads is None and not self._has_card:
+        if heads == "auto" and not self._knows_heads:
             warn_unknown(self.name)
         pairs = resolve(heads, self.known_heads)
         check_heads(self.engine.weights.config, pairs)
         return pairs
 
-    def _use_card(self, source: CardSource | None) -> HeadList | None:
-        """Take over a card; return its heads, or None if it names no heads."""
-        config = self.engine.weights.config
-        file = None if isinstance(source, Card) else card_file(source, self.name, config)
-        self._has_card = file is not None
-        if isinstance(source, Card):
-            self.card = source
-        else:
-            self.card = assumed(self.name, config) if file is None else file.card
+    def _use_card(self, source: CardSource | None) -> None:
+        """Take over a card, and the heads of its file."""
+        self.card, heads = card_and_heads(source, self.name, self.engine.weights.config)
         self.window_tokens = min(self.card.window_tokens, self.context_tokens)
-        return (file.heads if file else None) or None
+        self.known_heads, self._knows_heads = heads or None, heads is not None
 
-    def _use_heads(self, source: HeadSource | None) -> None:
-        self.head_file = head_file(source, self.name, self.engine.weights.config)
-        self.known_heads = None if self.head_file is None else self.head_file.pairs
+    def _use_heads(self, source: HeadSource) -> None:
+        self.known_heads = given_heads(source, self.name, self.engine.weights.config)
+        self._knows_heads = True
 
 
 def _second_adapter(source: str) -> InputError:

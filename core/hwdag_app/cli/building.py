@@ -16,7 +16,7 @@ from hwdag.building.report import BuildReport, named
 from hwdag.config import BuildConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.lm.heads import HeadFile
+from hwdag.lm.model_file import ModelFile
 from hwdag.store.sqlite import check_folder, holds_something
 from hwdag.types import Document
 from hwdag_app.cli.inputs import named_documents, reader, writer
@@ -33,7 +33,7 @@ def build(options: argparse.Namespace) -> int:
     config = config_of(BuildConfig(), options)
     if options.head_list is not None and options.edge_heads is None:
         # why: record them, so that later insertions use the same heads
-        config = replace(config, edge_heads=HeadFile.load(options.head_list).pairs)
+        config = replace(config, edge_heads=ModelFile.load(options.head_list).heads)
     file: Path = options.output or named_after(options.paths)
     check_folder(file)
     documents, skipped = named_documents(options)

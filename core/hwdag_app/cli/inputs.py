@@ -10,8 +10,7 @@ from typing import Any
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
-from hwdag.lm.cards import CardFile
-from hwdag.lm.heads import HeadFile
+from hwdag.lm.model_file import ModelFile
 from hwdag.page import HEAD
 from hwdag.store.sqlite import Store, check_folder, holds_something
 from hwdag.types import Document
@@ -43,9 +42,9 @@ def reader(options: argparse.Namespace, file: Path | None) -> Reader | str | Non
     Without a name, dtype, device, card and head list apply to the model of the file, or to the default.
     """
     file_of_card = getattr(options, "card", None)
-    card = None if file_of_card is None else CardFile.load(file_of_card)
+    card = None if file_of_card is None else ModelFile.load(file_of_card)
     file_of_heads = getattr(options, "head_list", None)
-    heads = None if file_of_heads is None else HeadFile.load(file_of_heads)
+    heads = None if file_of_heads is None else ModelFile.load(file_of_heads)
     if all(one is None for one in (options.dtype, options.device, card, heads)):
         return str(options.reader) if options.reader else None
     from hwdag.lm.default import load_reader

@@ -8,8 +8,8 @@ from pathlib import Path
 from hwdag.checks import whole
 from hwdag.errors import InputError
 from hwdag.lm.default import load_reader
-from hwdag.lm.heads import HeadFile, shipped
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.model_file import DETECT, ModelFile, shipped
 from hwdag_lab.cli.evaluation import warn
 from hwdag_lab.heads import Example, detect_heads, read_examples
 from hwdag_lab.heads.capture import ranking_tokens
@@ -40,21 +40,21 @@ def detect(options: argparse.Namespace) -> int:
         show_progress=not options.quiet,
     )
     names = ", ".join(sorted({path.name for path in options.data}))
-    file = found.head_file(lm, top=options.top, source=f"{found.description}, of {names}")
+    file = found.model_file(lm, top=options.top, source=f"{found.description}, of {names}")
     _print(file)
     if path is not None:
         file.save(path)
-        print(f"{path}: {len(file.pairs)} heads; use it with --head-list {path}")
+        print(f"{path}: {len(file.heads)} heads; use it with --head-list {path}")
     return 0
 
 
 def show(options: argparse.Namespace) -> int:
     """Print a list, or one line per shipped list."""
     if options.list is None:
-        for file in shipped():
-            print(f"{file.key}: {len(file.pairs)} heads")
+        for file in _with_heads():
+            print(f"{file.key}: {len(file.heads)} heads")
         return 0
-    _print(HeadFile.load(options.list) if Path(options.list).is_file() else _shipped(options.list))
+    _print(ModelFile.load(options.list) if Path(options.list).is_file() else _shipped(options.list))
     return 0
 
 
@@ -79,19 +79,23 @@ def _short(
     return kept
 
 
-def _shipped(name: str) -> HeadFile:
-    if found := next((file for file in shipped() if file.is_of(name)), None):
+def _with_heads() -> list[ModelFile]:
+    return [file for file in shipped() if file.heads]
+
+
+def _shipped(name: str) -> ModelFile:
+    if found := next((file for file in _with_heads() if file.is_of(name)), None):
         return found
-    known = ", ".join(file.model for file in shipped())
+    known = ", ".join(file.model for file in _with_heads())
     raise InputError(
         f"no file {name!r}, and no list is shipped for a model of that name; there are {known}. Make "
-        f"one with `hwdag heads detect --model {name} --data DATA.jsonl -o HEADS.json`"
+        f"one with `{DETECT.format(name=name)}`"
     )
 
 
-def _print(file: HeadFile) -> None:
+def _print(file: ModelFile) -> None:
     print(file.key)
     print(f"source: {file.source}")
-    for i, (layer, head) in enumerate(file.pairs):
+    for i, (layer, head) in enumerate(file.heads):
         score = f"  {file.scores[i]:.4f}" if file.scores else ""
         print(f"  {layer}-{head}{score}")

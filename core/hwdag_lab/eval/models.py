@@ -244,9 +244,9 @@ def load_models(
     """
     from hwdag.embedding.default import as_embedder
     from hwdag.lm.default import load_reader
-    from hwdag.lm.heads import HeadFile
+    from hwdag.lm.model_file import ModelFile
 
-    listed = None if heads is None else HeadFile.load(heads)
+    listed = None if heads is None else ModelFile.load(heads)
     loaded = load_reader(reader, dtype=dtype, device=device)
     if listed is not None:
         loaded = loaded.with_heads(listed)

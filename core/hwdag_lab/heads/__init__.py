@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdag.lm.heads import HeadFile
+from hwdag.lm.model_file import ModelFile
 from hwdag_lab.heads.capture import RankingCapture, capture_ranking
 from hwdag_lab.heads.data import Example, read_examples
 from hwdag_lab.heads.detection import Criterion, Detection, detect_heads
@@ -13,7 +13,7 @@ __all__ = [
     "Criterion",
     "Detection",
     "Example",
-    "HeadFile",
+    "ModelFile",
     "RankingCapture",
     "capture_ranking",
     "detect_heads",

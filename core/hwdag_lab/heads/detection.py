@@ -9,19 +9,17 @@ win.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-from transformers import PreTrainedModel
 
 from hwdag.arrays import Floats
 from hwdag.checks import one_of, positive, whole
 from hwdag.config import HeadList
 from hwdag.errors import InputError
-from hwdag.lm.heads import HeadFile
+from hwdag.lm.model_file import ModelFile
 from hwdag.rerank import local_model
 from hwdag.trace.bars import Reporter, as_reporter
 from hwdag_lab.heads.capture import Order, capture_ranking
@@ -62,21 +60,20 @@ class Detection:
         scored = zip(self.pairs, self.scores.tolist(), strict=True)
         return sorted(scored, key=lambda item: (-item[1], item[0]))
 
-    def head_file(self, reader: object, *, top: int = TOP, source: str = "") -> HeadFile:
+    def model_file(self, reader: object, *, top: int = TOP, source: str = "") -> ModelFile:
         """Return the best heads as a list for the reader in which they were found.
 
         Raises:
             InputError: `top` is below 1.
         """
         lm, best = local_model(reader), self.ranked()[: whole("top", top, 1)]
-        return HeadFile.of(
+        return ModelFile.of(
             lm.name,
             lm.model.config,
-            tuple(pair for pair, _ in best),
             source=source or self.description,
+            heads=tuple(pair for pair, _ in best),
             scores=tuple(round(score, 6) for _, score in best),
             criterion=self.criterion,
-            weights=weights_digest(lm.model),
         )
 
     @property
@@ -191,15 +188,3 @@ def contrast(
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         shares.append(powers[:, 0] / powers.sum(axis=1))
     return np.asarray(np.mean(shares, axis=0), np.float64)
-
-
-def weights_digest(model: PreTrainedModel) -> str:
-    """Return a fingerprint of a model's weights: names, shapes and a few numbers of every tensor."""
-    digest = hashlib.sha256()
-    for name, tensor in model.named_parameters():
-        digest.update(f"{name} {tuple(tensor.shape)}".encode())
-        if not tensor.is_meta:  # offloaded to disk
-            flat = tensor.detach().flatten()
-            sample = flat[:: max(1, len(flat) // SAMPLED_WEIGHTS)][:SAMPLED_WEIGHTS]
-            digest.update(sample.float().cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
