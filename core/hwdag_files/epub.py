@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urldefrag
 
-from hwdag_files.content import Content, UnreadableError
-from hwdag_files.html import html_content
+from hwdag_files.content import Content, UnreadableError, as_notes
+from hwdag_files.html import HTML_NOTES, html_content
 from hwdag_files.packages import Package
 
 _DC = "{http://purl.org/dc/elements/1.1/}"
@@ -25,7 +26,8 @@ def epub_content(data: bytes) -> Content:
     package = Package(data)
     main = _main(package)
     root = package.xml(main)
-    places = list(_spine(root, main))
+    noted = Counter[str]()
+    places = list(_spine(root, main, noted))
     if locked := _encrypted(package) & set(places):
         raise UnreadableError(
             f"{len(locked)} of its {len(places)} chapters are encrypted; give an EPUB without copy protection"
@@ -35,11 +37,12 @@ def epub_content(data: bytes) -> Content:
         if place not in package.names:
             missing += 1
             continue
-        found = html_content(package.read(place), partial(_sheet, package, place))
+        found = html_content(package.read(place), partial(_sheet, package, place), noted)
         texts.append(found.text)
         notes += [f"{note} ({posixpath.basename(place)})" for note in found.notes]
     if missing:
         notes.insert(0, f"{missing} of {len(places)} chapters are missing in the file")
+    notes += as_notes(noted, HTML_NOTES)
     if not any(texts):
         raise UnreadableError("no chapter in it has text; give another file of the book")
     title = next((one.text or "" for one in root.iter(f"{_DC}title")), "")
@@ -62,12 +65,16 @@ def _main(package: Package) -> str:
     return next(name for name in sorted(package.names) if name.endswith(".opf"))
 
 
-def _spine(root: Any, main: str) -> Iterator[str]:
-    """Yield the paths of the chapters in their order, those that are no part of the running text too."""
+def _spine(root: Any, main: str, noted: Counter[str]) -> Iterator[str]:
+    """Yield the paths of the chapters in their order, those that are no part of the running text too; count pictures."""
     items = {one.get("id"): one for one in _named(root, "item")}
     for one in _named(root, "itemref"):
         item = items.get(one.get("idref"))
-        if item is not None and item.get("media-type", _PAGES[0]).strip().lower() in _PAGES:
+        if item is None:
+            continue
+        if item.get("media-type", _PAGES[0]).strip().lower() not in _PAGES:
+            noted["picture"] += 1
+        else:
             target = unquote(urldefrag(item.get("href", ""))[0])
             yield posixpath.normpath(posixpath.join(posixpath.dirname(main), target))
 

@@ -49,6 +49,10 @@ _ENDED_BY = {
 """HTML elements, each with those of the same table or list that end where it begins."""
 
 _HOLDERS = frozenset({"table", "ul", "ol", "dl", "select"})
+_OF_HEAD = "html head title meta link base script style noscript template"
+_IN_HEAD = frozenset(_OF_HEAD.split())
+_AROUND_HEAD = 3  # open elements that may be around the head of a page, with it
+_MEDIA = frozenset({"audio", "canvas", "embed", "iframe", "object", "video"})
 
 DEEPEST = 100
 """Open elements among which such a one is looked for."""
@@ -57,13 +61,15 @@ DEEPEST = 100
 _NO_REFERENCE = re.compile("&#(?!(?:[0-9]{1,20}|[xX][0-9a-fA-F]{1,20})[^0-9a-fA-F])")
 _ASCII = bytes(range(32, 127))
 
-_NOTES = {
+HTML_NOTES = {
     "hidden": "{} hidden passage{s} left out",
     "faint": "{} passage{s} read in white letters, which a person may not see",
-    "picture": "{} inline picture{s} left out",
+    "picture": "{} picture{s} not read",
+    "media": "{} recording{s} or embedded page{s} left out",
     "style": "the page has more styles than are applied, so hidden text may be read",
     NAMED_ONCE: NAMED_ONCE,
 }
+"""Notes on a page, by the kind of omission."""
 
 HEAD_BYTES = 1 << 14
 """Where a page may declare its encoding; browsers look at the first 1,024 bytes."""
@@ -90,16 +96,23 @@ _HIDES = re.compile(
     r"|opacity:0(?:\.0+)?[;!]|(?:left|top|text-indent):-\d{4,}(?:\.\d+)?px|clip:rect\(0|clip-path:inset\((?:50|100)%"
 )
 _FLAT = re.compile(r"(?:^|;)(?:max-)?(?:height|width):0(?:px)?[;!]")
-_WHITE = re.compile(r"(?:^|;)color:(?:white|#fff(?:fff)?|rgb\(255,255,255\))[;!]")
+_COLOUR = re.compile(r"(?:^|;)color:([^;!]+)")
+_GROUND = re.compile(r"(?:^|;)background(?:-color)?:(?!none|inherit|initial|transparent)([^;!]+)")
+_WHITE = frozenset({"white", "#fff", "#ffffff", "rgb(255,255,255)"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
-def html_content(data: bytes, linked: Callable[[str], str] | None = None) -> Content:
+def html_content(
+    data: bytes,
+    linked: Callable[[str], str] | None = None,
+    noted: Counter[str] | None = None,
+) -> Content:
     """Read text and title of a page. Raises `UnreadableError` if it cannot be parsed.
 
     Args:
         data: the page.
         linked: returns the style sheet of an address; without it, those outside of the page are not applied.
+        noted: counts the omissions of `HTML_NOTES`; without it, they are among the notes.
     """
     from bs4.exceptions import ParserRejectedMarkup
 
@@ -117,10 +130,12 @@ def html_content(data: bytes, linked: Callable[[str], str] | None = None) -> Con
     if lost := len(markup) - len(page):
         notes = (*notes, f"{lost} characters after a tag or comment that does not end left out")
     title = soup.title.get_text(" ") if soup.title else ""
-    noted = Counter[str]()
-    noted["style"] += not apply_styles(soup, "\n".join(_sheets(soup, linked)))
-    text = page_text(soup, noted)
-    return Content(text, " ".join(title.split()), (*notes, *as_notes(noted, _NOTES)))
+    counted = Counter[str]() if noted is None else noted
+    counted["style"] += not apply_styles(soup, "\n".join(_sheets(soup, linked)))
+    text = page_text(soup, counted)
+    if noted is None:
+        notes = (*notes, *as_notes(counted, HTML_NOTES))
+    return Content(text, " ".join(title.split()), notes)
 
 
 def _sheets(soup: BeautifulSoup, linked: Callable[[str], str] | None) -> Iterator[str]:
@@ -144,9 +159,13 @@ def _page_class() -> type[BeautifulSoup]:
     from bs4 import BeautifulSoup
 
     class Page(BeautifulSoup):
-        """Closes cells, rows and items where the next ones begin, as browsers do and html.parser does not."""
+        """Closes the head, cells, rows and items where the next ones begin, as browsers do and html.parser does not."""
 
         def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Tag | None:
+            if name not in _IN_HEAD and len(self.tagStack) <= 1 + _AROUND_HEAD:
+                while any(one.name == "head" for one in self.tagStack[1:]):
+                    self.endData()
+                    self.popTag()
             if ended := _ENDED_BY.get(name):
                 first = len(self.tagStack)
                 # why a limit: other tags that do not end may be there by the thousand
@@ -245,6 +264,8 @@ def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[s
         node, look = stack.pop()
         if isinstance(node, Tag):
             if node.name in NOISE:
+                noted["media"] += node.name in _MEDIA
+                noted["picture"] += node.name == "svg" and node.find("text") is not None
                 continue
             if _is_hidden(node):
                 noted["hidden"] += bool(node.get_text().strip())
@@ -253,8 +274,8 @@ def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[s
                 yield whole
                 continue
             noted["faint"] += _is_white(node)
-            if node.name == "img":
-                noted["picture"] += str(node.get("src", "")).lstrip()[:5].lower() == "data:"
+            noted["media"] += node.name in _MEDIA
+            noted["picture"] += node.name == "img" and _says_something(node)
             before, after = _around(node, look, numbers)
             inner = look.within(node)
             stack.append((after, look))
@@ -267,6 +288,12 @@ def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[s
             yield look.text(str(node))
         elif type(node) is str:
             yield node
+
+
+def _says_something(picture: Tag) -> bool:
+    """Return whether a picture is neither empty nor one for the looks of the page alone."""
+    is_tiny = any(str(picture.get(side, "")).strip() in ("0", "1") for side in ("width", "height"))
+    return picture.get("alt") != "" and not is_tiny
 
 
 def _whole(node: Tag, noted: Counter[str], *, marks: bool) -> str | None:
@@ -361,11 +388,22 @@ def _style(tag: Tag) -> str:
 
 
 def _is_white(tag: Tag) -> bool:
-    """Return whether the letters of an element are white on no ground that the page names."""
-    if not _WHITE.search(_style(tag)) or not tag.get_text().strip():
+    """Return whether the letters of an element have the colour of their ground, white unless another is named."""
+    found = _COLOUR.search(_style(tag))
+    colour = _colour(found[1] if found else str(tag.get("color", "")))
+    if not colour:
         return False
     around = (tag, *islice(tag.parents, DEEPEST))
-    return not any("background" in _style(one) or one.get("bgcolor") for one in around)
+    grounds = (
+        _GROUND.search(f"{_style(one)}background:{one.get('bgcolor', 'none')};") for one in around
+    )
+    ground = next((_colour(one[1]) for one in grounds if one), "white")
+    return colour in (ground, "transparent") and bool(tag.get_text().strip())
+
+
+def _colour(name: str) -> str:
+    name = "".join(name.lower().split())
+    return "white" if name in _WHITE else name
 
 
 def _is_hidden(tag: Tag) -> bool:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from bs4.element import Tag
 
 _PROPERTIES = (
-    "display visibility opacity font-size text-decoration text-decoration-line vertical-align"
+    "display visibility opacity font-size text-decoration text-decoration-line vertical-align color background"
+    " background-color"
 )
 _SEEN = frozenset(_PROPERTIES.split())
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

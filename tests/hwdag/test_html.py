@@ -107,9 +107,20 @@ def test_items_have_the_numbers_that_a_browser_shows(attributes, numbers):
     assert [line.removesuffix(" x") for line in found] == numbers
 
 
-def test_inline_pictures_are_noted():
-    found = html_content(b"<p>A seal.<img src=' data:image/png;base64,AAAA'><img src=a.png></p>")
-    assert (found.text, found.notes) == ("A seal.", ("1 inline picture left out",))
+def test_pictures_and_recordings_are_noted_unless_they_are_decoration():
+    found = html_content(
+        b"<p>A seal.<img src=' data:image/png;base64,AAAA'><img src=a.png alt='A'><img src=b.png alt=''>"
+        b"<img src=c.png width=1><svg><path/></svg><svg><text>No.</text></svg></p><video src=a></video>"
+    )
+    assert found.text == "A seal."
+    assert found.notes == ("3 pictures not read", "1 recording or embedded page left out")
+
+
+@pytest.mark.parametrize("begin", ["</strong><body>", "<body>", "<h1>Fees</h1>", ""])
+def test_a_head_without_its_end_tag_does_not_hide_the_page(begin):
+    page = f"<html><head><title>T</title><style>p {{}}</style>{begin}<p>The fee is 80.<title>no</title>"
+    found = html_content(page.encode())
+    assert found.text.endswith("The fee is 80.") and found.title == "T"
 
 
 @pytest.mark.parametrize(
@@ -181,6 +192,8 @@ def test_text_that_is_hidden_in_other_ways_is_left_out_and_noted(hidden):
         "<p style='opacity: 0.9'>Yes.</p>",
         "<p style='background-color: white; color: black'>Yes.</p>",
         "<div style='background: navy'><p style='color: #FFF'>Yes.</p></div>",
+        "<style>.n {background: navy} i {color: white}</style><p class=n><i>Yes.</i></p>",
+        "<table bgcolor=navy><tr><td><font color=white>Yes.</font></table>",
     ],
 )
 def test_text_that_is_seen_is_read_without_a_note(shown):
@@ -188,11 +201,21 @@ def test_text_that_is_seen_is_read_without_a_note(shown):
     assert (found.text, found.notes) == ("Yes.", ())
 
 
-@pytest.mark.parametrize("colour", ["white", "#FFF", "#ffffff", "rgb(255, 255, 255)"])
-def test_white_letters_are_noted(colour):
-    found = html_content(
-        f"<p>The fee is 80. <span style='color: {colour}'>It was 10.</span>".encode()
-    )
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "span style='color: white'",
+        "span style='color: #FFF'",
+        "span style='background: #fff; color:rgb(255, 255, 255)'",
+        "span style='color:transparent'",
+        "span style='background-color: navy; color: Navy'",
+        "font color='#FFFFFF'",
+        "span class=w",
+    ],
+)
+def test_letters_in_the_colour_of_their_ground_are_noted(tag):
+    page = f"<style>.w {{ color: #ffffff }} .b {{ background: none }}</style><p class=b>The fee is 80. <{tag}>It was 10.</{tag.split()[0]}>"
+    found = html_content(page.encode())
     assert found.text == "The fee is 80. It was 10."
     assert found.notes == ("1 passage read in white letters, which a person may not see",)
 
