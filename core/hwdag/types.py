@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -180,6 +180,9 @@ class Step:
     `runners_up` are the best candidates not chosen, best first. The last of the nodes chosen together
     has them; nodes of the initial set have none. Their scores may be higher, since a navigator's scorer
     chooses among the nodes with the highest scores.
+
+    `supersedes` are positions of steps with an earlier date that say the same, if the question asks for the
+    present (`hwdag.search.latest`).
     """
 
     position: int
@@ -192,6 +195,7 @@ class Step:
     reference: float = 0.0
     runners_up: tuple[Candidate, ...] = ()
     kept: bool = True
+    supersedes: tuple[int, ...] = ()
 
     @property
     def score(self) -> float:
@@ -208,6 +212,15 @@ class Step:
             "score": self.score,
             **{name: getattr(self, name) for name in (*PARTS, "relevance", "p_yes")},
         }
+
+
+def later_first(steps: Iterable[Step]) -> list[Step]:
+    """Return steps in their order, but each before those that it supersedes."""
+    found = list[Step]()
+    for step in steps:
+        earlier = (i for i, one in enumerate(found) if one.position in step.supersedes)
+        found.insert(next(earlier, len(found)), step)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +297,7 @@ class Retrieval:
         elif visited:
             # why: the navigator chooses a set, and the first of it need not be the most similar
             visited.insert(0, visited.pop(visited.index(max(visited, key=lambda s: s.similarity))))
-        return (*visited, *self.unread)[:k]
+        return (*later_first(visited), *self.unread)[:k]
 
     @property
     def p_yes(self) -> float | None:

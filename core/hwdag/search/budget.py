@@ -22,7 +22,7 @@ class Budget:
     `count` counts the tokens of texts as nodes; with `counted` it has counted those of the nodes
     already (`Node.line_tokens`). Nodes are counted as they are read: in the order in which they are
     taken, or `by_section`. Points may take the `points_share` of it, and the point that exceeds that.
-    Unless it `keeps_points`, written ones take nothing else.
+    Unless it `keeps_points`, written ones take nothing else. `dated` puts the date of a node above it.
     """
 
     def __init__(
@@ -35,7 +35,9 @@ class Budget:
         counted: bool = False,
         points_share: float = 1.0,
         keeps_points: bool = True,
+        dated: Callable[[int, Node], Node] | None = None,
     ) -> None:
+        self._dated = dated or (lambda _, node: node)
         self._corpus, self._count, self._is_counted = corpus, count, counted
         self._nodes: dict[int, Node] = {}
         self._counted: dict[str, int] = {}
@@ -90,7 +92,7 @@ class Budget:
         """Nodes with their texts, (k,)."""
         if missing := [index for index in indices if index not in self._nodes]:
             new = self._corpus.fetch(missing)
-            self._nodes.update(zip(missing, new, strict=True))
+            self._nodes.update(zip(missing, map(self._dated, missing, new), strict=True))
             for node in new if self._is_counted else ():
                 known = zip(read_texts(node), node.line_tokens, strict=True)
                 self._counted.update((text, tokens) for text, tokens in known if tokens)

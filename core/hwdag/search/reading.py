@@ -49,13 +49,15 @@ def read_for_answer(state: SearchState, steps: Sequence[Step]) -> ReadSteps:
     """Read chosen nodes by section, if the reader is to decode an answer from them.
 
     In a conversation, skip off-topic nodes. For a weak reader, also skip nodes that score far below the
-    best; those stay in the steps.
+    best, and all but the latest if statements of several dates were found; those stay in the steps.
     """
     kept, others = [step for step in steps if step.kept], list[Step]()
     if state.question.history:
         kept, others = on_topic(kept)
     elif not state.request.reader.card.is_capable:
-        kept = near_best(kept)
+        superseded = {position for step in kept for position in step.supersedes}
+        latest = [step for step in kept if step.supersedes and step.position not in superseded]
+        kept = near_best(latest or kept)
     return read_together(state, steps, matching_rows(state.question.asked_words, kept), others)
 
 

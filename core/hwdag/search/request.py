@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hwdag.config import MAX_NEW_TOKENS, SearchPlan
 from hwdag.embedding.base import Embedder
 from hwdag.lm.base import Reader
+from hwdag.search.latest import Metadata
 from hwdag.search.navigator import Navigator
 from hwdag.search.stopping import Deadline
 from hwdag.text.prompts import SearchPrompts
@@ -28,6 +29,7 @@ class SearchRequest:
             does not need.
         on_step: called with every node.
         deadline: ends the search.
+        metadata: returns the metadata of a document by its id.
     """
 
     reader: Reader
@@ -41,3 +43,4 @@ class SearchRequest:
     will_decode: bool = True
     on_step: OnStep | None = None
     deadline: Deadline = field(default_factory=Deadline)
+    metadata: Metadata = lambda _: {}

@@ -22,10 +22,10 @@ def select_evidence(view: View, question: Question, request: SearchRequest) -> E
     """Choose nodes by their scores; the reader reads them in that order if p_yes may end the search."""
     state, note = SearchState(view, question, request), "no model chose the nodes"
     if request.plan.reads_during_search:
-        read = read_until_enough(state, chosen(state, lambda step: None))
+        read = read_until_enough(state, state.in_order(chosen(state, lambda step: None)))
         note += "; the reader said when it had enough"
     else:
-        read = read_for_answer(state, chosen(state, state.report))
+        read = read_for_answer(state, state.in_order(chosen(state, state.report)))
     return state.evidence(read, note, answerability=state.answerability(read.steps))
 
 

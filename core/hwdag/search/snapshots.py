@@ -82,7 +82,7 @@ class Snapshots:
                 if not corpus.numbers:
                     raise EmptyIndex
                 view = self._view(corpus, scope)
-                found = find(view, question, request)
+                found = find(view, question, replace(request, metadata=self._metadata_by_id))
                 sources = self._sources(found.retrieval, corpus)
             except Vanished as error:
                 self._check_changed(version, str(error))
@@ -179,6 +179,11 @@ class Snapshots:
                 raise Vanished(f"document {identity!r} was replaced")
             numbers.append(number)
         return sorted(numbers)
+
+    def _metadata_by_id(self, identity: str) -> Mapping[str, Any]:
+        if (number := self._store.number_of(identity)) is None:
+            raise Vanished(f"document {identity!r} was deleted")
+        return self._metadata_of([number])[number]
 
     def _metadata_of(self, numbers: Collection[int]) -> Mapping[int, Mapping[str, Any]]:
         if missing := [n for n in numbers if n not in self._metadata]:

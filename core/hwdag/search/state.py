@@ -14,12 +14,14 @@ from hwdag.search.evidence import Evidence
 from hwdag.search.features import NodeFeatures
 from hwdag.search.follow_ups import topic
 from hwdag.search.frontier import Frontier
+from hwdag.search.latest import Latest
 from hwdag.search.navigator import NavigatorRanker
 from hwdag.search.question import Question
 from hwdag.search.references import named_codes
 from hwdag.search.request import SearchRequest
 from hwdag.search.stopping import StoppingRule
 from hwdag.search.table_rows import TableRowPreference
+from hwdag.text.dates import asks_for_present
 from hwdag.text.words import words
 from hwdag.types import Candidate, Node, Retrieval, Step
 
@@ -72,6 +74,9 @@ class SearchState:
             heads=plan.heads,
             max_new_tokens=request.max_new_tokens,
         )
+        self._latest: Latest | None = None
+        if not plan.rules.follows_papers and asks_for_present(question.text):
+            self._latest = Latest(view, request.metadata, question.content_words)
         self.budget = Budget(
             view.corpus,
             reader.count_lines,
@@ -80,6 +85,7 @@ class SearchState:
             counted=request.has_token_counts,
             points_share=plan.rules.points_share,
             keeps_points=plan.rules.keeps_points,
+            dated=None if self._latest is None else self._latest.dated,
         )
         similarity, scale = self.similarity.values, plan.rules.scale
         self.frontier = Frontier.of(view, question, similarity, plan.scoring, scale, self._ranker())
@@ -146,6 +152,10 @@ class SearchState:
         self._taken += 1
         return node
 
+    def in_order(self, steps: Sequence[Step]) -> list[Step]:
+        """Return chosen steps in the order in which they are read: for the present, later statements first."""
+        return list(steps) if self._latest is None else self._latest.later_first(steps)
+
     def report(self, step: Step) -> None:
         """Pass a step to the caller."""
         if self.request.on_step is not None:
@@ -167,6 +177,8 @@ class SearchState:
             notes.append(
                 f"the budget was cut to the {budget.limit} tokens that fit into the context"
             )
+        if any(step.supersedes for step in read.steps):
+            notes.append("the question asks for the present, so later statements come first")
         wanted = (self.request.k or 0) - sum(step.kept for step in read.steps)
         position = len(read.steps) + len(read.unread) + FIRST_POSITION
         others = self._unread(wanted - len(read.unread), position)

@@ -36,8 +36,11 @@ def walk_graph(view: View, question: Question, request: SearchRequest) -> Eviden
     visits.begin(initial_set(state))
     while not state.stopping.reason and (index := state.best()) is not None:
         visits.go_to(index)
-    reads = read_along if request.plan.reads_during_search else read_for_answer
-    read, note = reads(state, visits.steps), "the reader walked along edges of attention"
+    note = "the reader walked along edges of attention"
+    if request.plan.reads_during_search:
+        read = read_along(state, visits.steps)
+    else:
+        read = read_for_answer(state, state.in_order(visits.steps))
     return state.evidence(read, note, answerability=state.answerability(read.steps))
 
 
