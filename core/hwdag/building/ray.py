@@ -6,16 +6,18 @@
 
 Documents are cut, and their finished calls and graphs are stored, by the process that builds: the
 file has one writer. Only what a model does goes to an actor. If an actor dies, Ray starts it again
-and the call that it was making is made once more; those before it are in the file.
+and the call that it was making is made once more; those before it are in the file. If its node dies,
+the build ends: Ray may wait for ever for a place for the actor.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from hwdag.arrays import Vectors
@@ -27,6 +29,12 @@ from hwdag.embedding.default import load_embedder
 from hwdag.errors import IndexMismatch, InputError, ModelError
 from hwdag.lm.base import Reader, Replay, ReplayRequest
 from hwdag.types import Usage
+
+CHECK_SECONDS = 5.0  # between two looks at the nodes, during a call
+START_SECONDS = (30.0, 570.0)
+"""Seconds that workers may wait for a place before a warning, and after it."""
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class RayExecutor:
@@ -64,7 +72,8 @@ class RayExecutor:
     def builders(self, local: GraphBuilder) -> Iterator[list[GraphBuilder]]:
         """Start the workers, each with a builder, and end them with the context.
 
-        Raises `ModelError` if one cannot make its models, `IndexMismatch` if they are other models.
+        Workers without a place in the cluster are left out. Raises `ModelError` if no worker has one, or if one
+        cannot make its models, `IndexMismatch` if they are other models.
         """
         ray = _ray()
         if not ray.is_initialized():
@@ -73,10 +82,11 @@ class RayExecutor:
         actor = ray.remote(_Worker).options(**self._options)
         actors = [actor.remote(make) for _ in range(self._workers)]
         try:
+            calls = _Calls(ray, actors)
             expected = _names(local.reader, local.embedder)
             try:
-                names = ray.get([one.names.remote() for one in actors])
-            except ray.exceptions.RayActorError as error:
+                names = [calls.result(one) for one in [a.names.remote() for a in calls.actors]]
+            except ray.exceptions.RayTaskError as error:
                 raise ModelError(f"a worker cannot make its models: {error}") from error
             for found in names:
                 if found != expected:
@@ -85,7 +95,7 @@ class RayExecutor:
                         "same ones with RayExecutor(models=...)"
                     )
             spent = _Spent()
-            yield [_remote(local, partial(_ask, ray, one), spent) for one in actors]
+            yield [_remote(local, partial(calls.ask, one), spent) for one in calls.actors]
         finally:
             for one in actors:
                 ray.kill(one)
@@ -98,17 +108,77 @@ class _Worker:
     """The actor: one reader, one embedder."""
 
     def __init__(self, make: Callable[[], tuple[Reader, Embedder]]) -> None:
-        self._reader, self._embedder = make()
+        self._make = make
+
+    @cached_property
+    def _models(self) -> tuple[Reader, Embedder]:
+        return self._make()
+
+    def node(self) -> str:
+        found: str = _ray().get_runtime_context().get_node_id()
+        return found
 
     def names(self) -> tuple[str, str, str | None]:
-        return _names(self._reader, self._embedder)
+        return _names(*self._models)
 
     def read(self, method: str, *args: Any, **options: Any) -> tuple[Any, Usage]:
-        before = self._reader.usage
-        return getattr(self._reader, method)(*args, **options), self._reader.usage - before
+        reader, _ = self._models
+        before = reader.usage
+        return getattr(reader, method)(*args, **options), reader.usage - before
 
     def embed(self, texts: list[str]) -> tuple[Vectors, Usage]:
-        return self._embedder.embed(texts), Usage()
+        return self._models[1].embed(texts), Usage()
+
+
+class _Calls:
+    """Calls of the workers that have a place in the cluster.
+
+    All end with a `ModelError` as soon as the node of one of these workers is dead.
+    """
+
+    def __init__(self, ray: Any, actors: Sequence[Any]) -> None:
+        self._ray, self._nodes, self._is_lost = ray, set[str](), False
+        places = {one.node.remote(): one for one in actors}
+        for seconds in START_SECONDS:
+            started, missing = ray.wait(list(places), num_returns=len(places), timeout=seconds)
+            if not missing:
+                break
+            _LOGGER.warning(
+                "%d of %d workers have no place in the cluster, which has %s, of which %s are free",
+                *(len(missing), len(places), ray.cluster_resources(), ray.available_resources()),
+            )
+        if not started:
+            raise ModelError(
+                f"no worker got a place within {sum(START_SECONDS):.0f} seconds in the cluster, which has "
+                f"{ray.cluster_resources()}; add nodes, or ask for less with RayExecutor(num_cpus=...)"
+            )
+        self.actors = [places[one] for one in started]
+        self._nodes = {self.result(one) for one in started}
+
+    def ask(self, actor: Any, method: str, *args: Any, **options: Any) -> tuple[Any, Usage]:
+        """Call a method of a worker."""
+        made: tuple[Any, Usage] = self.result(getattr(actor, method).remote(*args, **options))
+        return made
+
+    def result(self, call: Any) -> Any:
+        """Wait for a call."""
+        ray = self._ray
+        try:
+            while not self._is_lost:
+                if ray.wait([call], timeout=CHECK_SECONDS)[0]:
+                    return ray.get(call)
+                alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+                self._is_lost = self._is_lost or not alive >= self._nodes
+        except (ray.exceptions.RayActorError, ray.exceptions.NodeDiedError) as error:
+            raise ModelError(
+                f"a worker died again and again while it made one call: {error}\nIf its memory ran out, "
+                "give it more, or a smaller replay_batch; if its node was lost, start the build again on "
+                "a node that runs. Finished work is kept"
+            ) from error
+        raise ModelError(
+            "a node of the cluster died, with a worker; start the build again on nodes that run, with "
+            "fewer workers if there are fewer. Finished work is kept"
+        )
 
 
 class _Spent:
@@ -174,18 +244,6 @@ def _remote(local: GraphBuilder, ask: Ask, spent: _Spent) -> GraphBuilder:
     return replace(
         local, reader=reader, writer=writer, embedder=_RemoteEmbedder(local.embedder, ask)
     )
-
-
-def _ask(ray: Any, actor: Any, method: str, *args: Any, **options: Any) -> tuple[Any, Usage]:
-    try:
-        made: tuple[Any, Usage] = ray.get(getattr(actor, method).remote(*args, **options))
-    except (ray.exceptions.RayActorError, ray.exceptions.NodeDiedError) as error:
-        raise ModelError(
-            f"a worker died again and again while it made one call: {error}\nIf its memory ran out, give "
-            "it more, or a smaller replay_batch; if its node was lost, start the build again on a node "
-            "that runs. Finished work is kept"
-        ) from error
-    return made
 
 
 def _names(reader: Reader, embedder: Embedder) -> tuple[str, str, str | None]:
