@@ -19,7 +19,7 @@ from hwdag.building.windows import (
     windows_of,
 )
 from hwdag.config import BuildConfig
-from hwdag.corpus.block import Block, key_of
+from hwdag.corpus.block import Block, word_key
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import ContextTooSmall, InputError, WriterFailed
 from hwdag.lm.base import Replay
@@ -761,7 +761,7 @@ def test_nodes_are_mentioned_by_the_title_of_their_document():
     document = Document("d", "It drifted across the ice for three whole years.", "The Fram (ship)")
     result = built(document)
     block = Block.of(1, Draft(document), result.graph, result.vectors)
-    begin, end = block.names.find(np.array([key_of("fram")]))
+    begin, end = block.names.find(np.array([word_key("fram")]))
     assert block.names.rows[begin[0] : end[0]].tolist() == list(range(len(result.graph)))
-    words_begin, words_end = block.words.find(np.array([key_of("ship")]))
+    words_begin, words_end = block.words.find(np.array([word_key("ship")]))
     assert (words_end - words_begin).tolist() == [len(result.graph)]

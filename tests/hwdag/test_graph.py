@@ -88,7 +88,7 @@ def test_an_empty_graph_is_valid():
         ([row(-1, n0=1.0)], r"\[-1\]"),
         ([row(1, n0=0.0)], r"\b0\.0"),
         ([row(1, n0=float("nan"))], "nan"),
-        ([row(1)], r"\b0\.0"),
+        ([row(1)], r"\[1\]"),
     ],
 )
 def test_rows_that_cannot_be_shared_out_are_refused(rows, message):

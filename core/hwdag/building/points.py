@@ -404,7 +404,7 @@ def ask(
     Asks through `write`, a method of the writer; the default is the method of that name. Lone surrogates
     are replaced: JSON can spell them, and no tokenizer takes them.
     """
-    with _blaming(writer):
+    with _failing_as_writer(writer):
         found = (write or writer.write)(prompts, max_new_tokens=max_new_tokens)
     if len(found) != len(prompts) or not all(isinstance(reply, str) for reply in found):
         raise WriterFailed(
@@ -419,7 +419,7 @@ def ask_at_once(
 ) -> Iterator[tuple[int, str]]:
     """Yield (ordinal of the prompt, reply) as the writer finishes them; raises as `ask` does."""
     waiting = set(range(len(prompts)))
-    with _blaming(writer):
+    with _failing_as_writer(writer):
         for i, reply in writer.replies(prompts, max_new_tokens=max_new_tokens):
             if i not in waiting or not isinstance(reply, str):
                 raise WriterFailed(
@@ -436,7 +436,7 @@ def ask_at_once(
 
 
 @contextmanager
-def _blaming(writer: Writer) -> Iterator[None]:
+def _failing_as_writer(writer: Writer) -> Iterator[None]:
     try:
         yield
     except (OutOfMemory, WriterFailed):

@@ -131,8 +131,8 @@ class NodeArrays:
         weights: share of the parent's attention, (edges,).
         vectors: embeddings, (n, dimension).
         lengths: number of content words in the searched text of each node, (n,).
-        words: nodes by `key_of` each of their words.
-        names: nodes by `key_of` their heading's words, joined by spaces; counts are 1.
+        words: nodes by `word_key` each of their words.
+        names: nodes by `word_key` their heading's words, joined by spaces; counts are 1.
     """
 
     levels: NDArray[np.int32]
@@ -226,12 +226,12 @@ def indexed(nodes: Sequence[Node]) -> tuple[NDArray[np.int32], Postings, Posting
         starts = {section_number(node.text), section_number(parted(node.heading)[1] + " ")}
         counter.update(map(number_word, starts - {""}))
     words = Postings.of(
-        (key_of(word), row, count)
+        (word_key(word), row, count)
         for row, counter in enumerate(counted)
         for word, count in counter.items()
     )
     names = Postings.of(
-        (key_of(" ".join(name)), row, 1)
+        (word_key(" ".join(name)), row, 1)
         for row, node in enumerate(nodes)
         # brackets only tell namesakes apart
         if 0 < len(name := content_words(parted(node.heading)[1].partition("(")[0])) <= LONGEST_NAME
@@ -252,7 +252,7 @@ def verbatim(node: Node) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1 << 16)
-def key_of(word: str) -> int:
+def word_key(word: str) -> int:
     """Hash a word to 64 bits, the same on every machine; collisions do not happen in practice."""
     digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from hwdag.arrays import Floats, Indices, Ints, Mask
-from hwdag.corpus.block import LONGEST_NAME, key_of, number_word, ranges
+from hwdag.corpus.block import LONGEST_NAME, number_word, ranges, word_key
 from hwdag.corpus.segments import Segment
 from hwdag.text.words import content_words
 
@@ -77,7 +77,7 @@ class Lexicon:
         """Return how rare each of these words is among the visible nodes: its weight in BM25."""
         entries = self._entries(words)
         known = dict(zip(entries.keys.tolist(), self._rarity(entries).tolist(), strict=True))
-        return {word: known[key_of(word)] for word in words}
+        return {word: known[word_key(word)] for word in words}
 
     def echoes(self, words: Collection[str]) -> tuple[Indices, Floats]:
         """Nodes that have any of these words, ascending, and their BM25 for the rare ones."""
@@ -183,4 +183,4 @@ class Lexicon:
 
 def _keys(words: Iterable[str]) -> Ints:
     """Keys of words, ascending, none twice: sums over them do not depend on their order."""
-    return np.array(sorted(set(map(key_of, words))), np.int64)
+    return np.array(sorted(set(map(word_key, words))), np.int64)

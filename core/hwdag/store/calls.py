@@ -32,7 +32,15 @@ from hwdag.errors import InputError
 from hwdag.lm.base import Replay, ReplayRequest
 from hwdag.store.database import Database, on_error
 from hwdag.store.erasure import insert_guarded
-from hwdag.store.records import CALL_COLUMNS, digest_of, encode_call, find, owner_slot, slot_of
+from hwdag.store.records import (
+    CALL_COLUMNS,
+    MALFORMED,
+    digest_of,
+    encode_call,
+    find,
+    owner_slot,
+    slot_of,
+)
 from hwdag.store.schema import CALLS, statements
 
 VERSION = 1
@@ -46,14 +54,14 @@ Value = str | list[int] | Mapping[str, NDArray[Any]]
 
 T = TypeVar("T", bound=Value)
 
-MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError, SafetensorError)
+UNSOUND = (*MALFORMED, SafetensorError)
 """Exceptions of decoding or checking a value of another kind."""
 
 Finished = Generator[Mapping[int, T], None, None]
 """Results by ordinal of the call, as they finish; each mapping is committed as a whole."""
 
 Fits = Callable[[Any, int], bool]
-"""Whether a kept value is a result of the call with this ordinal; may raise one of `MALFORMED`."""
+"""Whether a kept value is a result of the call with this ordinal; may raise one of `UNSOUND`."""
 
 
 class Withdrawn(Exception):
@@ -74,7 +82,7 @@ def encode(result: Value) -> bytes:
 
 
 def decode(value: bytes) -> Any:
-    """Return what was encoded. Raises one of `MALFORMED` for most other bytes."""
+    """Return what was encoded. Raises one of `UNSOUND` for most other bytes."""
     # why this byte: safetensors begins with the length of its header, which ends with a zero byte
     return load(value) if value[7:8] == b"\0" else json.loads(value)
 
@@ -170,7 +178,7 @@ class Calls(ABC):
         try:
             found = [] if value is None else [decode(value)]
             return found if all(fits(one, ordinal) for one in found) else []
-        except MALFORMED:
+        except UNSOUND:
             return []
 
 

@@ -53,7 +53,7 @@ def merge(
                         "from one of them"
                     )
                 found[name] = source
-                with _blaming(source, name):
+                with records.naming(name, source.name, UNREADABLE):
                     _, rows, last_call = read_document(connection, number, source.header.dimension)
                 _write(new, target, rows, last_call, before)
                 advance()
@@ -79,17 +79,6 @@ def _check_alike(sources: Sequence[Store]) -> None:
                 f"{other.name} was built with {key}={two.get(key)!r} and {first.name} with "
                 f"{one.get(key)!r}; build files to be merged with the same models and options"
             )
-
-
-@contextmanager
-def _blaming(source: Store, name: str) -> Iterator[None]:
-    """Name the document in the error for a damaged one."""
-    try:
-        yield
-    except UNREADABLE as error:
-        raise IndexCorrupt(
-            f"document {name!r} of {source.name} is damaged: {error}; run `hwdag repair`"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +190,8 @@ def _copy_embedded(
                 query = "SELECT 1 FROM documents WHERE number = ?"
                 if source.execute(query, [number]).fetchone() is None:
                     continue  # deleted since
-                with _blaming(store, id_of(source, number) or f"number {number}"):
+                name = id_of(source, number) or f"number {number}"
+                with records.naming(name, store.name, UNREADABLE):
                     entry, _, last_call = read_document(source, number, store.header.dimension)
             vectors, dimension = embed(entry.graph.nodes), new.header.dimension
             rows = records.encode(Draft(entry.document), entry.graph, vectors, dimension=dimension)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from hwdag.arrays import Vectors
 from hwdag.corpus.block import Block, Postings, demand, is_indptr
 from hwdag.errors import IndexCorrupt, InputError
-from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.graph.dag import HWDAG, EdgeRow, row_shares
 from hwdag.store.erasure import insert_guarded
 from hwdag.store.schema import NODES_PER_ROW, PAGE_SIZE, Header
 from hwdag.text.draft import Draft, check_unicode, hash_of
@@ -25,6 +26,21 @@ from hwdag.types import Document, Node, Origin, Span
 
 MALFORMED = (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError)
 """Exceptions that values of a wrong type, length or range raise in use; ValueError covers InputError."""
+
+
+@contextmanager
+def naming(
+    document_id: object, file: str, kinds: tuple[type[Exception], ...] = (IndexCorrupt,)
+) -> Iterator[None]:
+    """Turn an error of a damaged document into an `IndexCorrupt` that names it."""
+    try:
+        yield
+    except kinds as error:
+        raise IndexCorrupt(
+            f"document {document_id!r} of {file} is damaged: {error}; restore a copy of the file, run "
+            "`hwdag repair`, or delete this document and insert it again"
+        ) from error
+
 
 Row = tuple[Any, ...]  # values in the order of the columns, of any type
 
@@ -324,7 +340,7 @@ def decode_block(number: int, document_id: str, row: Row, dimension: int) -> Blo
         count, attention = len(found["levels"]), found.pop("attention")
         indptr = found["indptr"].astype(np.int64)
         demand(is_indptr(indptr, count, len(attention)), "the row pointers of its edges")
-        found["indptr"], found["weights"] = indptr, _shares(attention, indptr)
+        found["indptr"], found["weights"] = indptr, row_shares(attention, indptr)
         found["generated"] = found["generated"].astype(bool)
         found["vectors"] = found["vectors"].reshape(count, dimension)
         for name in ("words", "names"):
@@ -336,16 +352,6 @@ def decode_block(number: int, document_id: str, row: Row, dimension: int) -> Blo
     except MALFORMED as error:
         raise IndexCorrupt(f"its arrays are malformed: {error}") from error
     return block
-
-
-def _shares(attention: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Normalise raw attention by the sum of its row (GARLIC 3.1)."""
-    counts = np.diff(indptr)
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
-        sums = np.add.reduceat(attention, indptr[:-1][counts > 0]) if len(attention) else attention
-    sound = (attention >= 0).all() and (sums > 0).all() and (sums < np.inf).all()
-    demand(bool(sound), "its attention")
-    return np.asarray(attention / np.repeat(sums, counts[counts > 0]))
 
 
 def _postings(data: NDArray[np.uint8]) -> Postings:

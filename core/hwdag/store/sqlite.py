@@ -21,7 +21,7 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
@@ -324,7 +324,7 @@ class Store:
         found = {}
         for identity, version in read.items():
             if version is not None:
-                with self._blaming(identity):
+                with records.naming(identity, self.database.name):
                     found[identity] = version[0], records.decode_document(version[1])
         return found
 
@@ -336,7 +336,7 @@ class Store:
         if found is None:
             raise self._missing(document_id)
         encoded, checksum = found
-        with self._blaming(document_id):
+        with records.naming(document_id, self.database.name):
             return records.decode(encoded, checksum=checksum, dimension=self.header.dimension)
 
     # All documents
@@ -421,7 +421,7 @@ class Store:
         while batch := self._arrays(rest):
             dimension = self.header.dimension
             for number, (identity, *arrays) in batch:
-                with self._blaming(identity):
+                with records.naming(identity, self.database.name):
                     block = records.decode_block(number, identity, tuple(arrays), dimension)
                 yield block
 
@@ -438,7 +438,7 @@ class Store:
         for (number, first), row in read.items():
             if row is not None:
                 places = wanted[number, first]
-                with self._blaming(row[0]):
+                with records.naming(row[0], self.database.name):
                     nodes = records.read_nodes(row, first, places)
                 found.update(((number, first + p), n) for p, n in zip(places, nodes, strict=True))
         return [found.get((int(number), int(position))) for number, position in addresses]
@@ -452,7 +452,7 @@ class Store:
                 read = [records.read_head(connection, number) for number in batch]
             for number, head in zip(batch, read, strict=True):
                 if head is not None:
-                    with self._blaming(head.id):
+                    with records.naming(head.id, self.database.name):
                         found[number] = records.decode_metadata(head.metadata)
         return found
 
@@ -465,17 +465,6 @@ class Store:
                     batch.append((int(number), found))
                     size += sum(len(value) for value in found if isinstance(value, bytes))
         return batch
-
-    @contextmanager
-    def _blaming(self, document_id: object) -> Iterator[None]:
-        """Add the document's name to an `IndexCorrupt`."""
-        try:
-            yield
-        except IndexCorrupt as error:
-            raise IndexCorrupt(
-                f"document {document_id!r} of {self.database.name} is damaged: {error}; restore a "
-                "copy of the file, run `hwdag repair`, or delete this document and insert it again"
-            ) from error
 
     def _missing(self, document_id: str) -> InputError:
         self.check_slots()  # why: a damaged slot looks like a missing document
