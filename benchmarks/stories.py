@@ -131,13 +131,13 @@ def answer_all(
 @contextmanager
 def points_kept(keeps: bool) -> Iterator[None]:
     """Yield whether written points stay in the context of a walk of "hwdag"."""
-    rules = config_module.RULES
+    rules = config_module.METHOD_DEFAULTS
     changed = {"hwdag": replace(rules["hwdag"], keeps_points=keeps)}
-    config_module.RULES = {**rules, **changed}
+    config_module.METHOD_DEFAULTS = {**rules, **changed}
     try:
         yield
     finally:
-        config_module.RULES = rules
+        config_module.METHOD_DEFAULTS = rules
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

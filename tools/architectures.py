@@ -24,7 +24,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from hwdag.errors import CaptureUnsupported, first_line
 from hwdag.lm.attention import SpanRequest, capture, check_supported, is_hybrid, switched
 from hwdag.lm.caches import new_cache
-from hwdag.lm.packing import Row, cached_forward, packed_forward
+from hwdag.lm.packing import SequenceRow, cached_forward, packed_forward
 from hwdag.lm.selftest import check_forwards, own_logits
 
 ARCHITECTURES = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
@@ -136,8 +136,8 @@ def _own(model: PreTrainedModel, ids: list[int]) -> Tensor:
 def _hybrid(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Tensor]]:
     """Return A sequence in two chunks."""
     cache = new_cache(model.config)
-    read = [cached_forward(model, Row(ids[:CUT], cache, CUT))]
-    read.append(cached_forward(model, Row(ids[CUT:], cache, LENGTH - CUT)))
+    read = [cached_forward(model, SequenceRow(ids[:CUT], cache, CUT))]
+    read.append(cached_forward(model, SequenceRow(ids[CUT:], cache, LENGTH - CUT)))
     return [(torch.cat(read), _own(model, ids))]
 
 
@@ -146,9 +146,12 @@ def _packed(
 ) -> list[tuple[Tensor, Tensor]]:
     """Return two sequences in two chunks."""
     cache, second = new_cache(model.config), new_cache(model.config)
-    begun = packed_forward(model, [Row(ids[:CUT], cache, CUT), Row(other[:20], second, 20)])
+    begun = packed_forward(
+        model, [SequenceRow(ids[:CUT], cache, CUT), SequenceRow(other[:20], second, 20)]
+    )
     ended = packed_forward(
-        model, [Row(ids[CUT:], cache, LENGTH - CUT), Row(other[20:], second, LENGTH - 20)]
+        model,
+        [SequenceRow(ids[CUT:], cache, LENGTH - CUT), SequenceRow(other[20:], second, LENGTH - 20)],
     )
     read = [torch.cat(chunks) for chunks in zip(begun, ended, strict=True)]
     return [(found, _own(model, row)) for found, row in zip(read, (ids, other), strict=True)]

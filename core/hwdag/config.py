@@ -1,6 +1,6 @@
 """`BuildConfig` and `SearchConfig`: immutable, validated, JSON-able. Numbers of the papers live here.
 
-A method decides whatever an option leaves open; `RULES` is the table of all four.
+A method decides whatever an option leaves open; `METHOD_DEFAULTS` is the table of all four.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class BuildConfig(CheckedOptions):
     def resolved(self, method: Method) -> Self:
         """Return the config with every field set, for the method that "auto" resolves to."""
         method = method if self.method == "auto" else self.method
-        rules = RULES[method]
+        rules = METHOD_DEFAULTS[method]
         return replace(
             self,
             method=method,
@@ -99,11 +99,11 @@ class BuildConfig(CheckedOptions):
         )
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> MethodDefaults:
         """Those of its method; raises `InputError` where that is still "auto"."""
         if self.method == "auto":
             raise InputError('method="auto" stands for none until a reader is known')
-        return RULES[self.method]
+        return METHOD_DEFAULTS[self.method]
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any]) -> Self:
@@ -183,7 +183,7 @@ class SearchConfig(CheckedOptions):
     ) -> SearchPlan:
         """Return the plan for an index of this method and a reader of this confidence."""
         method = self.method or method
-        rules = RULES[method]
+        rules = METHOD_DEFAULTS[method]
         sure = confidence if rules.confidence is None else rules.confidence
         wanted = sure if self.confidence is None else self.confidence
         plan = SearchPlan(
@@ -211,7 +211,7 @@ class SearchConfig(CheckedOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class MethodDefaults:
     """The decisions of a method.
 
     Attributes:
@@ -250,7 +250,7 @@ class Rules:
 class SearchPlan:
     """A `SearchConfig` with everything that its method decides; `SearchConfig.plan` makes it."""
 
-    rules: Rules
+    rules: MethodDefaults
     token_budget: int
     confidence: float
     patience: int
@@ -269,7 +269,7 @@ class SearchPlan:
         return keeps or self.confidence < NEVER
 
 
-_PAPERS = Rules(
+_PAPERS = MethodDefaults(
     method="garlic",
     follows_papers=True,
     leaves="chunks",
@@ -281,14 +281,14 @@ _PAPERS = Rules(
     scale="share",
 )
 
-RULES: Mapping[Method, Rules] = {
-    "evidence": Rules(
+METHOD_DEFAULTS: Mapping[Method, MethodDefaults] = {
+    "evidence": MethodDefaults(
         method="evidence",
         has_points=False,
         confidence=NEVER,
         scoring=Scoring(attention=0.0),
     ),
-    "hwdag": Rules(
+    "hwdag": MethodDefaults(
         method="hwdag",
         initial_share=1 / 8,
         points_share=1 / 4,

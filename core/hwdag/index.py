@@ -731,7 +731,9 @@ class HWDAGIndex:
                 has_token_counts=store.header.tokenizer == reader.tokenizer,
                 **options,
             )
-            found = asked.told(snapshots.find(searched, request, scope or Scope()), question)
+            found = asked.with_original_question(
+                snapshots.find(searched, request, scope or Scope()), question
+            )
             add_retrieval(opened, found.retrieval)
         return found
 

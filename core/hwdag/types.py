@@ -142,7 +142,7 @@ class Usage:
         return self + Usage(-other.tokens, -other.tflops, -other.seconds)
 
 
-PARTS = ("attention", "similarity", "reference")  # of a score
+SCORE_PARTS = ("attention", "similarity", "reference")  # of a score
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node with its score, as JSON-able values."""
-        parts = {name: getattr(self, name) for name in PARTS}
+        parts = {name: getattr(self, name) for name in SCORE_PARTS}
         return {**self.node.to_dict(), "score": sum(parts.values()), **parts}
 
 
@@ -210,7 +210,7 @@ class Step:
             "initial": self.initial,
             "kept": self.kept,
             "score": self.score,
-            **{name: getattr(self, name) for name in (*PARTS, "relevance", "p_yes")},
+            **{name: getattr(self, name) for name in (*SCORE_PARTS, "relevance", "p_yes")},
         }
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hwdag.text.characters import without_surrogates
-from hwdag.text.languages import told_language
+from hwdag.text.languages import detect_language
 from hwdag_files.content import UnreadableError
 
 COUNTED = "hwdag.counted"
@@ -192,7 +192,7 @@ def _odd(data: bytes, encoding: str) -> float:
         else:
             is_within = text[match.start() - 1 : match.start()].isalpha() and after.isalpha()
             odd += not _USUAL.match(sign) or (is_within and not _BETWEEN_LETTERS.match(sign))
-    told = told_language(text)
+    told = detect_language(text)
     return odd + min(
         sum(times for letter, times in letters.items() if letter not in alphabet)
         # why: the letters of Turkish alone are those of Icelandic alone in the other encoding

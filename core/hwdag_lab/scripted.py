@@ -269,7 +269,7 @@ class ScriptedSession:
         self._lm.charge(0, reads=1)
         return self._append(texts)
 
-    def peek(self, texts: Sequence[str]) -> Floats:
+    def score_only(self, texts: Sequence[str]) -> Floats:
         """Read nodes and remove them again; their cost stays counted."""
         attention = self.append(texts)
         kept = len(self.texts) - len(texts)

@@ -11,7 +11,7 @@ from worlds import random_prose, random_text
 
 from hwdag.building.edges import edge_mask, segment_attention, source_units
 from hwdag.building.levels import GraphBuilder
-from hwdag.building.points import Point, Replies
+from hwdag.building.points import GenerationStats, Point
 from hwdag.building.windows import (
     HEADING_TOKENS,
     WindowPlan,
@@ -375,7 +375,7 @@ def test_copies_are_refused_and_counted():
     result = built(Document("d", text), writer=CallableWriter(lambda prompt: reply))
     points = [node.text for node in result.graph.nodes if node.level > 1]
     assert points == ["Anna sailed a red boat home."]
-    assert result.replies == Replies(refused=5, too_long=1)
+    assert result.replies == GenerationStats(refused=5, too_long=1)
 
 
 @pytest.mark.parametrize("second", ["Somebody sailed.", "Anna bought a red boat."])
@@ -394,10 +394,10 @@ def test_who_copies_is_asked_once_more_in_other_words(second):
     assert SAYS in asked[0]
     assert ((second, "generated") in points) == is_kept
     refused, fallbacks = (1, 0) if is_kept else (2, 1)
-    assert result.replies == Replies(retries=1, refused=refused, fallbacks=fallbacks)
+    assert result.replies == GenerationStats(retries=1, refused=refused, fallbacks=fallbacks)
     own = Prompts(summary=SummaryPrompt("<{information}>"))
     result = built(Document("d", text), writer=CallableWriter(write), prompts=own)
-    assert (len(asked), result.replies) == (3, Replies(refused=1, fallbacks=1))
+    assert (len(asked), result.replies) == (3, GenerationStats(refused=1, fallbacks=1))
 
 
 @pytest.mark.parametrize(
@@ -464,16 +464,16 @@ def test_a_reply_that_was_cut_loses_its_last_point():
 @pytest.mark.parametrize(
     ("reply", "kept", "counts"),
     [
-        ("Someone saw a dog.\nIt ran.", ["Someone saw a dog. It ran."], Replies()),
-        ("Sure, a summary:\n\n**Someone saw a dog.**", ["Someone saw a dog."], Replies()),
-        ("* Someone saw a dog.\n* It ran.", ["Someone saw a dog.", "It ran."], Replies()),
+        ("Someone saw a dog.\nIt ran.", ["Someone saw a dog. It ran."], GenerationStats()),
+        ("Sure, a summary:\n\n**Someone saw a dog.**", ["Someone saw a dog."], GenerationStats()),
+        ("* Someone saw a dog.\n* It ran.", ["Someone saw a dog.", "It ran."], GenerationStats()),
         (
             "Someone saw a dog. Anna met Bob, by the lake.",
             ["Someone saw a dog."],
-            Replies(refused=1),
+            GenerationStats(refused=1),
         ),
-        (f"A dog. {'It ran. ' * 20}", ["A dog. It ran."], Replies(refused=19)),
-        (f"A dog. It {'ran ' * 300}", ["A dog."], Replies(too_long=1)),
+        (f"A dog. {'It ran. ' * 20}", ["A dog. It ran."], GenerationStats(refused=19)),
+        (f"A dog. It {'ran ' * 300}", ["A dog."], GenerationStats(too_long=1)),
     ],
 )
 def test_a_reply_without_a_bullet_is_a_statement(reply, kept, counts):
@@ -537,8 +537,8 @@ def test_a_short_text_has_no_points_and_is_counted():
     asked = []
     result = built(Document("d", "Anna met Bob. " * 5), writer=CallableWriter(asked.append))
     assert (asked, result.graph.height) == ([], 1)
-    assert result.replies == Replies(without_points=1)
-    assert built(Document("d", "Anna ran."), method="evidence").replies == Replies()
+    assert result.replies == GenerationStats(without_points=1)
+    assert built(Document("d", "Anna ran."), method="evidence").replies == GenerationStats()
 
 
 def test_a_level_whose_writer_does_not_condense_is_dropped():

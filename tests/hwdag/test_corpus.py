@@ -282,8 +282,8 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scored, few):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "SEGMENT_NODES", 40)
         patch.setattr(frontiers, "MOST_MISFITS", 10**6)  # the reference tries all nodes
-        patch.setattr(lexicons, "FEW", few)
-        patch.setattr(lexicons, "FEW_SHARE", 0.0)
+        patch.setattr(lexicons, "RARE_IN_NODES", few)
+        patch.setattr(lexicons, "RARE_SHARE", 0.0)
         *_, (library, corpus) = history(seed, choices)
         rng = np.random.default_rng(seed)
         allowed = rng.random(len(corpus)) < rng.choice([0.5, 1.0])

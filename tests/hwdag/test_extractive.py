@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.building.extractive import Candidate, pick_points, stands_alone
+from hwdag.building.extractive import CandidateSentence, pick_points, stands_alone
 from hwdag.embedding.hashing import HashingEmbedder
 
 PROSE = "Alice Liddell opened the small garden door number {}."
@@ -12,7 +12,7 @@ PROSE = "Alice Liddell opened the small garden door number {}."
 def candidate(vector, *, text=PROSE, tokens=10, segment=0):
     vector = np.array(vector, dtype=np.float32)
     length = np.linalg.norm(vector)
-    return Candidate(text, tokens, segment, vector / length if length else vector)
+    return CandidateSentence(text, tokens, segment, vector / length if length else vector)
 
 
 def axis(index, size=8):
@@ -73,7 +73,7 @@ def test_a_real_passage():
     ]
     vectors = HashingEmbedder().embed(sentences)
     window = [
-        Candidate(text, len(text.split()), 0, vector)
+        CandidateSentence(text, len(text.split()), 0, vector)
         for text, vector in zip(sentences, vectors, strict=True)
     ]
     assert pick_points(window, token_budget=24) == [1, 4]

@@ -17,7 +17,7 @@ from hwdag.errors import ModelBusy
 from hwdag.lm import packing
 from hwdag.lm.attention import Capture, SpanRequest, capture
 from hwdag.lm.caches import cache_option
-from hwdag.lm.packing import Row, packed_forward
+from hwdag.lm.packing import SequenceRow, packed_forward
 from hwdag.text.prompts import SearchPrompts
 
 QUESTIONS = [f"Where is the {word} of the palace?" for word in WORDS[:4]]
@@ -37,7 +37,7 @@ def test_rows_of_any_length_give_what_each_gives_alone(family):
             ids = rng.integers(3, 300, size=length).tolist()
             heads = [None, ((0, 1), (3, 7))][i % 2]
             request = SpanRequest([(length // 2, length)], [(0, 1)])
-            rows.append(Row(ids, together[i], 1 + length // 9, Capture([request], heads)))
+            rows.append(SequenceRow(ids, together[i], 1 + length // 9, Capture([request], heads)))
         found = packed_forward(lm, rows)
         for i, row, logits in zip(members, rows, found, strict=True):
             with torch.no_grad(), capture(lm, row.capture.requests, row.capture.heads) as expected:
@@ -143,11 +143,11 @@ def test_who_comes_to_a_long_line_is_refused_and_who_has_begun_is_not(monkeypatc
         with pytest.raises(ModelBusy, match=r"\b2\b"):
             refused.result()
         more = pool.submit(begun.read, texts[1:])
-        given_up = packing.Row([5, 6], DynamicCache())
+        given_up = packing.SequenceRow([5, 6], DynamicCache())
         given_up.cache.update(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 1, 8), 0)
         given_up.logits.cancel()
         with pytest.raises(CancelledError):
-            packing.line_of(lm.model).run(lm.model, given_up)
+            packing.queue_of(lm.model).run(lm.model, given_up)
         hook.remove()
         released.set()
         answered = [one.result().p_yes for one in asked if one is not refused]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import assert_partition
 
-from hwdag.text.languages import NAMES, language_of, may_be_english, told_language
+from hwdag.text.languages import NAMES, detect_language, language_of, may_be_english
 from hwdag.text.sentences import sentences
 
 ALPHABET = "aB. \n\r\t#-|*1)(!?。，؟\"'“”\u3000\u200b\ud800😀\u0301\x0c\u2028"
@@ -142,7 +142,7 @@ LANGUAGES = {
     ],
 )
 def test_a_language_is_told_from_letters_and_words_or_not_at_all(text, language):
-    assert told_language(text) == language
+    assert detect_language(text) == language
     assert may_be_english(text) == text.isascii()
 
 
@@ -151,7 +151,7 @@ def test_abbreviations_dates_and_ordinals_end_no_sentence(language):
     text = " ".join(LANGUAGES[language])
     assert cut(text) == LANGUAGES[language]
     assert language_of(text) == language
-    assert told_language(text) == language and language in NAMES
+    assert detect_language(text) == language and language in NAMES
 
 
 @pytest.mark.parametrize("sentence", [one for several in LANGUAGES.values() for one in several])

@@ -35,7 +35,7 @@ from hwdag import HWDAGIndex, Scope, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError
 from hwdag.lm.openai_compatible import OpenAIWriter
-from hwdag.search.follow_ups import NEAR, checked_history
+from hwdag.search.follow_ups import NEAR_LAST_TURNS, checked_history
 from hwdag_app.main import main
 from hwdag_app.mcp.tools import Tools
 from hwdag_app.serve.application import application
@@ -71,7 +71,7 @@ def searched(index: HWDAGIndex) -> Ask:
     def first(pair: Pair) -> str:
         retrieval = index.search(pair.then, history=[(pair.first, pair.answer)])
         assert retrieval.question == pair.then
-        assert NEAR in retrieval.notes
+        assert NEAR_LAST_TURNS in retrieval.notes
         return retrieval.best(1)[0].node.text
 
     return first
@@ -218,7 +218,7 @@ def test_a_question_that_can_be_understood_alone_is_searched_alone(question):
     index = HWDAGIndex.from_documents(GARDENS)
     history = [("Who repaired the pump?", "Mr Okafor")]
     within, alone = index.search(question, history=history), index.search(question)
-    assert NEAR not in within.notes
+    assert NEAR_LAST_TURNS not in within.notes
     assert (within.steps, within.answerability) == (alone.steps, alone.answerability)
 
 
@@ -282,7 +282,7 @@ def test_where_nobody_rewrites_it_a_note_says_so(reply, small):
 
     found = small.answer("When was she born?", answerer=model, history=HISTORY).retrieval
     assert found.searched_for is None
-    assert found.notes[-1] == NEAR
+    assert found.notes[-1] == NEAR_LAST_TURNS
     assert len(found.notes) == 3
 
 
@@ -310,7 +310,7 @@ def test_what_is_no_history_is_refused(history, small):
 async def test_the_twins_and_the_streams_know_the_conversation(small):
     alone = small.answer("When was she born?", history=HISTORY)
     assert (await small.aanswer("When was she born?", history=HISTORY)).text == alone.text
-    assert (await small.asearch("When was she born?", history=HISTORY)).notes[-1] == NEAR
+    assert (await small.asearch("When was she born?", history=HISTORY)).notes[-1] == NEAR_LAST_TURNS
     index: Any = langchain_hwdag.HWDAGIndex(index=small)
     chain = index.as_runnable()
     given = {"question": "When was she born?", "history": HISTORY}
@@ -331,7 +331,7 @@ async def test_the_twins_and_the_streams_know_the_conversation(small):
     assert "".join(pieces) == first.response
     second = await engine.astream_chat("When was she born?")
     assert "".join([piece async for piece in second.async_response_gen()])
-    assert second.metadata["hwdag"]["walk"]["notes"][-1] == NEAR
+    assert second.metadata["hwdag"]["walk"]["notes"][-1] == NEAR_LAST_TURNS
     assert len(engine.chat_history) == 4
     engine.reset()
     assert engine.chat_history == []

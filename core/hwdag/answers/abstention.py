@@ -15,7 +15,7 @@ from hwdag.search.answerability import (
     probability_of,
 )
 from hwdag.text.headings import parted
-from hwdag.text.languages import told_language
+from hwdag.text.languages import detect_language
 from hwdag.text.words import content_words
 from hwdag.types import Answer, Node, Retrieval
 
@@ -113,7 +113,7 @@ def _refusal(said: str) -> str:
 
 def _language(retrieval: Retrieval) -> str:
     """Return the language of a question if there is a text in it, else English."""
-    language = told_language(retrieval.question)
+    language = detect_language(retrieval.question)
     return language if language in NOT_FOUND else "en"
 
 

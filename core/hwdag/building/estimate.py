@@ -12,7 +12,7 @@ from math import ceil
 from typing import NamedTuple
 
 from hwdag.building.levels import MAX_LEVELS, GraphBuilder
-from hwdag.building.points import told
+from hwdag.building.points import passages_in
 from hwdag.building.windows import PASSAGE_TOKENS, WindowPlan
 from hwdag.lm.base import Timed
 from hwdag.text.draft import Draft
@@ -125,7 +125,8 @@ def _levels(builder: GraphBuilder, draft: Draft) -> Iterator[_Level]:
     """Yield the calls of every level of a document."""
     plan = builder.plan
     windows = [
-        [passage.tokens for passage in told([window])] for window in builder.first_windows(draft)
+        [passage.tokens for passage in passages_in([window])]
+        for window in builder.first_windows(draft)
     ]
     if not windows:
         return

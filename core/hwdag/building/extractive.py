@@ -33,7 +33,7 @@ _LEANS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class CandidateSentence:
     """A sentence of a window; `segment` is the ordinal of its node, `vector` of unit length, or zero."""
 
     text: str
@@ -42,7 +42,7 @@ class Candidate:
     vector: Vectors  # (d,)
 
 
-def pick_points(window: Sequence[Candidate], *, token_budget: int) -> list[int]:
+def pick_points(window: Sequence[CandidateSentence], *, token_budget: int) -> list[int]:
     """Pick the sentences of a window that become its points; return their indices in reading order.
 
     Sentences that stand alone come first, and of those the most central. Every segment gets one point

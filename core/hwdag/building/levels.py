@@ -17,20 +17,20 @@ import numpy as np
 from hwdag.arrays import Floats, Indices, Vectors
 from hwdag.building.edges import edges_of, replay, with_sources
 from hwdag.building.points import (
+    GenerationStats,
+    PendingPrompts,
     Point,
-    Replies,
-    Unwritten,
+    batch_size,
+    generate_batch,
     make_points,
-    told,
-    unwritten,
-    write_ahead,
-    written_at_once,
+    passages_in,
+    pending_prompts,
 )
 from hwdag.building.windows import LEAST_TOKENS, Window, WindowPlan, windows_of
 from hwdag.config import BuildConfig, Method
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.checked import embedded
-from hwdag.embedding.titles import Parts, combined, parts_of, texts_of
+from hwdag.embedding.titles import EmbeddedText, combined, parts_of, texts_of
 from hwdag.errors import InputError
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.lm.base import Reader, Writer
@@ -63,7 +63,7 @@ class BuiltGraph:
 
     graph: HWDAG
     vectors: Vectors  # (nodes, dimension)
-    replies: Replies = field(default_factory=Replies)
+    replies: GenerationStats = field(default_factory=GenerationStats)
     notes: list[str] = field(default_factory=list)
 
 
@@ -108,7 +108,7 @@ class GraphBuilder:
         draft: Draft,
         reporter: Reporter,
         calls: CallCache | None = None,
-        known: Mapping[Parts, Vectors] | None = None,
+        known: Mapping[EmbeddedText, Vectors] | None = None,
     ) -> BuiltGraph:
         """Build the graph of a document.
 
@@ -124,7 +124,7 @@ class GraphBuilder:
         calls = CallCache.open() if calls is None else calls
         level = self._leaves(draft)
         nodes, rows, notes = list(level), list[EdgeRow](), list[str]()
-        replies = Replies()
+        replies = GenerationStats()
         height = 2
         while self._pays(level, height):
             windows = windows_of(level, draft.outline, self.plan, self.reader)
@@ -133,7 +133,7 @@ class GraphBuilder:
             made, counts = self._points(height, windows, reporter, calls)
             # why not at level 2: there it would cost the text all its points
             failed = max(counts.fallbacks, counts.too_long)
-            repeats = height > 2 and 2 * failed >= len(told(window for _, window in windows))
+            repeats = height > 2 and 2 * failed >= len(passages_in(window for _, window in windows))
             if self._is_too_long(made, level) or (repeats and not self.config.rules.follows_papers):
                 notes.append(f"level {height} did not condense the level below: dropped")
                 break
@@ -147,7 +147,7 @@ class GraphBuilder:
             if len(windows) == 1:
                 break
         if height == 2 and self.config.rules.has_points:
-            replies += Replies(without_points=1)
+            replies += GenerationStats(without_points=1)
         if height > MAX_LEVELS:
             notes.append(f"stopped at level {MAX_LEVELS}")
         graph = HWDAG.from_rows(nodes, rows)
@@ -159,7 +159,7 @@ class GraphBuilder:
         return BuiltGraph(graph, vectors, replies, notes)
 
     def leaves(
-        self, draft: Draft, reporter: Reporter, known: Mapping[Parts, Vectors] | None = None
+        self, draft: Draft, reporter: Reporter, known: Mapping[EmbeddedText, Vectors] | None = None
     ) -> BuiltGraph:
         """Build the leaves alone, which need no language model."""
         nodes = self._leaves(draft)
@@ -178,27 +178,27 @@ class GraphBuilder:
         """Windows of several documents that are written together, at most; 0 if nothing is written."""
         if self.writer is None or not self.config.rules.has_points:
             return 0
-        return written_at_once(self.writer, condense=not self.config.rules.follows_papers)
+        return batch_size(self.writer, condense=not self.config.rules.follows_papers)
 
-    def unwritten(self, draft: Draft, calls: CallCache) -> Unwritten:
+    def pending_prompts(self, draft: Draft, calls: CallCache) -> PendingPrompts:
         """Find what is still to be written about the leaves of a document, where `written_ahead`."""
         assert self.writer is not None
-        return unwritten(self.first_windows(draft), self.plan, self.writer, calls)
+        return pending_prompts(self.first_windows(draft), self.plan, self.writer, calls)
 
-    def write_ahead(
+    def generate_batch(
         self,
-        documents: Sequence[tuple[Unwritten, CallCache]],
+        documents: Sequence[tuple[PendingPrompts, CallCache]],
         reporter: Reporter,
         before_call: Callable[[], None],
     ) -> None:
-        """Have what is `unwritten` about several documents written, before they are built one by one.
+        """Have the pending prompts of several documents answered, before they are built one by one.
 
         Each comes with the calls that its build will be given.
         """
         assert self.writer is not None
         count = sum(len(one.prompts) for one, _ in documents)
         with reporter.stage(f"points of {len(documents)} documents", count, "window") as advance:
-            write_ahead(documents, self.plan, self.writer, before_call, advance)
+            generate_batch(documents, self.plan, self.writer, before_call, advance)
 
     def _pays(self, level: Sequence[Node], height: int) -> bool:
         """Return whether points are to be written above this level."""
@@ -233,10 +233,12 @@ class GraphBuilder:
         windows: Sequence[tuple[range, Window]],
         reporter: Reporter,
         calls: CallCache,
-    ) -> tuple[list[list[Point]], Replies]:
+    ) -> tuple[list[list[Point]], GenerationStats]:
         """Make the points of every window of a level."""
         shown = [window for _, window in windows]
-        with reporter.stage(f"points of level {height}", len(told(shown)), "window") as advance:
+        with reporter.stage(
+            f"points of level {height}", len(passages_in(shown)), "window"
+        ) as advance:
             return make_points(
                 shown, self.plan, self.reader, self.writer, self.embedder, calls, advance
             )
@@ -299,7 +301,7 @@ def embeddings_of(
     embedder: Embedder,
     reporter: Reporter,
     calls: CallCache | None = None,
-    known: Mapping[Parts, Vectors] | None = None,
+    known: Mapping[EmbeddedText, Vectors] | None = None,
     *,
     is_only: bool = False,
 ) -> Vectors:
@@ -346,7 +348,7 @@ def embeddings_of(
     return np.stack([rows[part] for part in parts])
 
 
-def embedded_parts(nodes: Sequence[Node]) -> list[Parts]:
+def embedded_parts(nodes: Sequence[Node]) -> list[EmbeddedText]:
     """Say what is embedded of every node: of a slice of the document, with its headings."""
     return [
         parts_of("" if node.origin == "generated" else node.heading, node.text) for node in nodes

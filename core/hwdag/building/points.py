@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
-from hwdag.building.extractive import Candidate, pick_points
-from hwdag.building.windows import POINTS_RATIO, Part, Window, WindowPlan, line_costs
+from hwdag.building.extractive import CandidateSentence, pick_points
+from hwdag.building.windows import POINTS_RATIO, Window, WindowPlan, WindowSentence, line_costs
 from hwdag.config import BuildConfig
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.checked import embedded
@@ -61,7 +61,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Replies:
+class GenerationStats:
     """Counts of replies by outcome, as in `BuildReport`."""
 
     retries: int = 0
@@ -70,8 +70,8 @@ class Replies:
     too_long: int = 0
     without_points: int = 0
 
-    def __add__(self, other: Replies) -> Replies:
-        return Replies(*map(add, astuple(self), astuple(other)))
+    def __add__(self, other: GenerationStats) -> GenerationStats:
+        return GenerationStats(*map(add, astuple(self), astuple(other)))
 
 
 def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) -> Writer | None:
@@ -95,7 +95,7 @@ def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) ->
     )
 
 
-class Unwritten(NamedTuple):
+class PendingPrompts(NamedTuple):
     """First prompts about a document that were not replied to, and of how many."""
 
     prompts: list[str]
@@ -103,28 +103,28 @@ class Unwritten(NamedTuple):
 
     @property
     def share(self) -> int:
-        """Prompts that the document takes of a batch; one where it has none, so that none waits for ever."""
+        """Prompts that the document adds to a batch; at least 1, so that every document is built at last."""
         # why 0 for written prompts: a resumed run has the batches of an uninterrupted one
         return 0 if self.asked and not self.prompts else max(1, self.asked)
 
 
-def told(windows: Iterable[Window]) -> list[Window]:
-    """Return what points are written about: the passages of windows, or windows without passages."""
+def passages_in(windows: Iterable[Window]) -> list[Window]:
+    """Return the passages of windows, and windows without passages: points are written about these."""
     return [passage for window in windows for passage in window.passages or (window,)]
 
 
-def unwritten(
+def pending_prompts(
     windows: Sequence[Window], plan: WindowPlan, writer: Writer, calls: CallCache
-) -> Unwritten:
+) -> PendingPrompts:
     """Find the prompts about a document to which nothing was replied yet."""
-    prompts = [passage.request().prompt for passage in told(windows)]
+    prompts = [passage.request().prompt for passage in passages_in(windows)]
     keys = keys_of(writer, prompts, limit=plan.reply_tokens, condense=plan.has_passages)
     missing = [prompt for prompt, key in zip(prompts, keys, strict=True) if calls.get(key) is None]
-    return Unwritten(missing, len(prompts))
+    return PendingPrompts(missing, len(prompts))
 
 
-def write_ahead(
-    documents: Sequence[tuple[Unwritten, CallCache]],
+def generate_batch(
+    documents: Sequence[tuple[PendingPrompts, CallCache]],
     plan: WindowPlan,
     writer: Writer,
     before_call: Callable[[], None],
@@ -166,12 +166,12 @@ def make_points(
     embedder: Embedder,
     calls: CallCache,
     advance: Advance,
-) -> tuple[list[list[Point]], Replies]:
+) -> tuple[list[list[Point]], GenerationStats]:
     """Have the points of every window written, at least one each, or pick them without a writer."""
-    limit, passages = plan.reply_tokens, told(windows)
+    limit, passages = plan.reply_tokens, passages_in(windows)
     pick = partial(extract, reader=reader, embedder=embedder, calls=calls, limit=limit)
     if writer is None:
-        return pick([window.parts for window in windows], advance=advance), Replies()
+        return pick([window.parts for window in windows], advance=advance), GenerationStats()
     prompts = [passage.request().prompt for passage in passages]
     read = partial(_points_in, plan=plan, reader=reader)
     asked = partial(replies, writer, calls=calls, limit=limit, condense=plan.has_passages)
@@ -189,19 +189,19 @@ def make_points(
     failed = [i for i, texts in enumerate(points) if not texts]
     for i, picked in zip(failed, pick([passages[i].parts for i in failed]), strict=True):
         points[i] = picked
-    counted = sum((counts for _, counts in written), Replies(len(second), len(failed)))
+    counted = sum((counts for _, counts in written), GenerationStats(len(second), len(failed)))
     each = iter(points)
-    by_window = [list(chain.from_iterable(next(each) for _ in told([w]))) for w in windows]
+    by_window = [list(chain.from_iterable(next(each) for _ in passages_in([w]))) for w in windows]
     return [_first(several, reader, plan.points_tokens) for several in by_window], counted
 
 
-def _second_prompt(passage: Window, counts: Replies) -> str:
+def _second_prompt(passage: Window, counts: GenerationStats) -> str:
     """Return the second prompt if the first reply has nothing usable: it asks for the form, or for no copy.
 
     Empty where greedy decoding would say the same again: a refused reply to a prompt of the caller's own,
     and one that is too long.
     """
-    if counts == Replies():
+    if counts == GenerationStats():
         return passage.request().prompt + RETRY
     if counts.refused and SAYS in passage.after:
         return replace(passage, after=passage.after.replace(SAYS, SUMS_UP)).request().prompt
@@ -215,14 +215,14 @@ def _first(points: list[Point], reader: Reader, limit: int) -> list[Point]:
 
 def _points_in(
     passage: Window, reply: str, *, plan: WindowPlan, reader: Reader
-) -> tuple[list[str], Replies]:
+) -> tuple[list[str], GenerationStats]:
     """Find the usable points of a reply: in full, uncopied, and as many as may be.
 
     Of a statement without a bullet, each sentence is kept or left out.
     """
     points, limit = parse_points(reply), plan.reply_tokens
     if not plan.has_passages:
-        return fitting(points, reader, limit), Replies()
+        return fitting(points, reader, limit), GenerationStats()
     texts = points or parse_statement(reply)
     [length] = reader.count_tokens([reply])
     share = plan.points_of(passage)
@@ -232,7 +232,7 @@ def _points_in(
     complete = fitting(complete, reader, plan.points_tokens)
     shown = [part.text for part in passage.parts]
     kept = grounded(originals(complete, shown), shown, " ".join(passage.leads))
-    counts = Replies(
+    counts = GenerationStats(
         refused=len(complete) - len(kept),
         too_long=int(length >= CUT_SHARE * share),
     )
@@ -241,7 +241,7 @@ def _points_in(
 
 
 def extract(
-    windows: Sequence[Sequence[Part]],
+    windows: Sequence[Sequence[WindowSentence]],
     reader: Reader,
     embedder: Embedder,
     calls: CallCache,
@@ -266,7 +266,7 @@ def extract(
     def one(i: int) -> list[int]:
         vectors, parts = embedded(embedder, texts[i]), windows[i]
         candidates = [
-            Candidate(parts[at].text, costs[i][at], parts[at].segment, vectors[at])
+            CandidateSentence(parts[at].text, costs[i][at], parts[at].segment, vectors[at])
             for at in allowed[i]
         ]
         return [allowed[i][at] for at in pick_points(candidates, token_budget=budgets[i])]
@@ -312,7 +312,7 @@ def replies(
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
     With `condense`, a writer that has a method of that name is kept from copying the prompts. A writer gets
-    `written_at_once` prompts at a time, or `size` where it takes batches, the longest first. Raises
+    `batch_size` prompts at a time, or `size` where it takes batches, the longest first. Raises
     `WriterFailed` as `ask` does.
     """
     keys = keys_of(writer, prompts, limit=limit, condense=condense)
@@ -350,7 +350,7 @@ def keys_of(
     return [key_of(kind, *asked, prompt, limit) for prompt in prompts]
 
 
-def written_at_once(writer: Writer, *, condense: bool = False) -> int:
+def batch_size(writer: Writer, *, condense: bool = False) -> int:
     """Prompts that a writer is given at a time: its `concurrency`, else `PROMPTS_AT_ONCE`.
 
     One that replies to several at the same time is given `WAVE` times as many.
@@ -383,7 +383,7 @@ def _waves(
     calls: Calls,
     limit: int,
 ) -> Finished[str]:
-    size = written_at_once(writer)
+    size = batch_size(writer)
     for start in range(0, len(missing), size):
         # why not between replies: giving up those that are under way would lose them
         calls.before_call()

@@ -30,7 +30,7 @@ from hwdag.building.report import (
     named,
 )
 from hwdag.building.writer_batches import Ready, WriterBatches
-from hwdag.embedding.titles import Parts
+from hwdag.embedding.titles import EmbeddedText
 from hwdag.errors import IndexCorrupt, InputError
 from hwdag.store.calls import DocumentCalls, Withdrawn
 from hwdag.store.sqlite import Store
@@ -199,7 +199,7 @@ class Refresh:
             )
         return False
 
-    def _known_vectors(self, document_id: str) -> Mapping[Parts, Vectors]:
+    def _known_vectors(self, document_id: str) -> Mapping[EmbeddedText, Vectors]:
         """Return the embeddings of the stored version of a document, by their texts."""
         with suppress(InputError, IndexCorrupt):  # it is not there, or damaged
             entry = self._store.load(document_id)
@@ -251,7 +251,7 @@ class Refresh:
 def _build(
     draft: Draft,
     calls: DocumentCalls,
-    known: Mapping[Parts, Vectors],
+    known: Mapping[EmbeddedText, Vectors],
     builder: GraphBuilder,
     reporter: Reporter,
 ) -> BuiltGraph:

@@ -111,7 +111,7 @@ MIN_POINTS_TOKENS = 16  # room for at least one short point
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WindowSentence:
     """A part of a window node that may become an extractive point: a sentence, or a whole point."""
 
     text: str
@@ -139,7 +139,7 @@ class Window:
     after: str
     segments: tuple[str, ...]
     leads: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[WindowSentence, ...]
     tokens: int
     passages: tuple[Window, ...] = ()
 
@@ -244,16 +244,16 @@ def _headings(nodes: Sequence[Node], windows: Sequence[range], reader: Reader) -
     ]
 
 
-def _parts(node: Node, segment: int, outline: Outline) -> Iterator[Part]:
+def _parts(node: Node, segment: int, outline: Outline) -> Iterator[WindowSentence]:
     if node.level > 1:
         # why: a slice of the document stays one when it is picked again; a generated text does not
         origin: Origin = "generated" if node.origin == "generated" else "extractive"
-        yield Part(node.text, segment, Span(0, len(node.text)), node.sources, origin)
+        yield WindowSentence(node.text, segment, Span(0, len(node.text)), node.sources, origin)
         return
     at = node.sources[0].start
     for s in sentences(node.text):
         source, text = Span(at + s.start, at + s.end), node.text[s.start : s.end]
-        yield Part(text, segment, s, (source,), is_heading=outline.is_heading(source))
+        yield WindowSentence(text, segment, s, (source,), is_heading=outline.is_heading(source))
 
 
 def line_costs(texts: Sequence[str], reader: Reader) -> list[int]:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from hwdag.building.levels import GraphBuilder
-from hwdag.building.points import Unwritten
+from hwdag.building.points import PendingPrompts
 from hwdag.building.report import RunMeter
 from hwdag.store.calls import DocumentCalls
 from hwdag.text.draft import Draft
@@ -17,7 +17,7 @@ from hwdag.trace.bars import Reporter
 class _Waiting(NamedTuple):
     draft: Draft
     calls: DocumentCalls
-    unwritten: Unwritten
+    pending_prompts: PendingPrompts
 
 
 Ready = list[tuple[Draft, DocumentCalls]]
@@ -50,17 +50,17 @@ class WriterBatches:
         """Add a document; return those that no longer wait."""
         if not self._size:
             return [(draft, calls)]
-        unwritten, ready = self._builder.value.unwritten(draft, calls), Ready()
-        if self._waiting and self._windows + unwritten.share > self._size:
+        pending_prompts, ready = self._builder.value.pending_prompts(draft, calls), Ready()
+        if self._waiting and self._windows + pending_prompts.share > self._size:
             ready += self.flush()
-        self._waiting[draft.document.id] = _Waiting(draft, calls, unwritten)
-        self._windows += unwritten.share
+        self._waiting[draft.document.id] = _Waiting(draft, calls, pending_prompts)
+        self._windows += pending_prompts.share
         return ready if self._windows < self._size else ready + self.flush()
 
     def flush(self) -> Ready:
         """Have the first points of the waiting documents written; return these documents."""
         waiting, self._waiting, self._windows = list(self._waiting.values()), {}, 0
-        ahead = [(one.unwritten, one.calls) for one in waiting if one.unwritten.prompts]
+        ahead = [(one.pending_prompts, one.calls) for one in waiting if one.pending_prompts.prompts]
         if len(ahead) > 1:
-            self._builder.value.write_ahead(ahead, self._reporter, self._meter.before_call)
+            self._builder.value.generate_batch(ahead, self._reporter, self._meter.before_call)
         return [(one.draft, one.calls) for one in waiting]

@@ -21,8 +21,8 @@ from hwdag.text.words import content_words
 
 K1, B = 1.5, 0.75  # saturation of term frequency and weight of the length in BM25
 
-FEW = 1000
-FEW_SHARE = 0.01
+RARE_IN_NODES = 1000
+RARE_SHARE = 0.01
 """A word is rare if at most 1000 nodes have it, or 1 %, whichever is more: more frequent words
 are uninformative and slow to look up."""
 
@@ -30,7 +30,7 @@ FEW_ROWS = 64
 """If fewer than one row in this many is concerned, the rows are sorted instead of summing all rows: a
 third less time for a step among a million nodes."""
 
-_Part = tuple[int, Segment, Mask | None]
+_VisibleSegment = tuple[int, Segment, Mask | None]
 """A segment with the index of its first node, and which of its nodes may be seen."""
 
 
@@ -56,7 +56,7 @@ class Lexicon:
     def __init__(self, segments: Sequence[Segment], visible: Mask | None = None) -> None:
         starts = np.cumsum([0, *map(len, segments)]).tolist()
         self._size: int = starts[-1]
-        self._parts: list[_Part] = [
+        self._parts: list[_VisibleSegment] = [
             (start, segment, None if visible is None else visible[start:stop])
             for segment, (start, stop) in zip(segments, pairwise(starts), strict=True)
         ]
@@ -82,7 +82,7 @@ class Lexicon:
     def echoes(self, words: Collection[str]) -> tuple[Indices, Floats]:
         """Nodes that have any of these words, ascending, and their BM25 for the rare ones."""
         entries = self._entries(words)
-        few = max(FEW, FEW_SHARE * self._count)
+        few = max(RARE_IN_NODES, RARE_SHARE * self._count)
         return self._scored(entries.only(self._frequencies(entries) <= few))
 
     def numbered(self, numbers: Collection[str]) -> Indices:
@@ -161,7 +161,7 @@ class Lexicon:
         return np.concatenate(rows), np.concatenate(scores)
 
     def _scored_in(
-        self, part: _Part, begin: Ints, end: Ints, rarity: Floats
+        self, part: _VisibleSegment, begin: Ints, end: Ints, rarity: Floats
     ) -> tuple[Indices, Floats]:
         """Rows of one segment that have any of the words, ascending, and their scores."""
         _, segment, seen = part

@@ -16,31 +16,31 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.checked import embedded
 from hwdag.text.headings import in_context, lead, parted
 
-Parts: TypeAlias = tuple[str, str]
+EmbeddedText: TypeAlias = tuple[str, str]
 """A passage with its own heading, and the headings above that; "" if it has no heading."""
 
 TITLE_WEIGHT = 0.6
 """Of the headings above, to the passage (`benchmarks/titles.py`)."""
 
 
-def parts_of(heading: str, passage: str) -> Parts:
+def parts_of(heading: str, passage: str) -> EmbeddedText:
     """Return what is embedded of a passage under a heading, as `Outline.heading_of` returns it."""
     above, own = parted(heading)
     return in_context(own, passage), lead(above, "")
 
 
-def embed_parts(embedder: Embedder, parts: Sequence[Parts]) -> Vectors:
+def embed_parts(embedder: Embedder, parts: Sequence[EmbeddedText]) -> Vectors:
     """Embed passages with the headings above them, (parts, dimension)."""
     texts = texts_of(parts)
     return combined(parts, dict(zip(texts, embedded(embedder, texts), strict=True)))
 
 
-def texts_of(parts: Sequence[Parts]) -> list[str]:
+def texts_of(parts: Sequence[EmbeddedText]) -> list[str]:
     """Return what is to be embedded of some parts, each text once."""
     return list(dict.fromkeys(text for part in parts for text in part if text))
 
 
-def combined(parts: Sequence[Parts], found: Mapping[str, Vectors]) -> Vectors:
+def combined(parts: Sequence[EmbeddedText], found: Mapping[str, Vectors]) -> Vectors:
     """Put the embeddings of texts together, at least one; each is as long as that of its passage."""
     rows = []
     for passage, above in parts:

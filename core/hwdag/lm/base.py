@@ -135,7 +135,7 @@ class WalkSession(Session, Protocol):
     def append(self, texts: Sequence[str]) -> Floats:
         """Append nodes in one forward without a probe; return their attention as `read` does, (nodes,)."""
 
-    def peek(self, texts: Sequence[str]) -> Floats:
+    def score_only(self, texts: Sequence[str]) -> Floats:
         """Return attention of nodes as `append` does, without keeping them, (nodes,)."""
 
 

@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Tokenizer
 from hwdag.config import HeadList, Heads
 from hwdag.lm.base import Replay, ReplayRequest, WalkSession
 from hwdag.lm.cards import Card
-from hwdag.lm.layout import SearchLayout, Turns, line_of
+from hwdag.lm.layout import SearchLayout, Turns, bullet_line
 from hwdag.lm.model_file import card_and_heads
 from hwdag.lm.tokens import Codec
 from hwdag.text.prompts import SearchPrompts
@@ -101,7 +101,7 @@ class DeferredReader:
 
     def count_lines(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text as a node: a line with a bullet."""
-        return self._codec.count_parts(list(map(line_of, texts)))
+        return self._codec.count_parts(list(map(bullet_line, texts)))
 
     def session(
         self, question: str, *, prompts: SearchPrompts, heads: Heads, max_new_tokens: int

@@ -42,7 +42,7 @@ from hwdag.lm.attention import (
 from hwdag.lm.blocking import CopyBlock
 from hwdag.lm.caches import cache_option
 from hwdag.lm.layout import Turns
-from hwdag.lm.packing import Row, keeps_logits, line_of
+from hwdag.lm.packing import SequenceRow, keeps_logits, queue_of
 from hwdag.lm.selftest import check_forwards
 from hwdag.lm.tokens import Codec
 from hwdag.types import Usage
@@ -168,8 +168,8 @@ class Engine:
         tflops = self.tflops(len(ids), cached, logit_rows=logit_rows)
         attention = np.zeros((0, 1))
         captured = None if request is None else Capture([request], heads)
-        row = Row(ids, cache, logit_rows, captured)
-        logits = line_of(self.model).run(self.model, row)
+        row = SequenceRow(ids, cache, logit_rows, captured)
+        logits = queue_of(self.model).run(self.model, row)
         if row.capture is not None and request is not None:
             check_complete(self.model, row.capture)
             attention = row.capture.mean(0).double().cpu().numpy()

@@ -37,7 +37,7 @@ from hwdag.lm.blocking import LONGEST_COPY
 from hwdag.lm.devices import device_of, in_halves, move, weights_dtype
 from hwdag.lm.engine import Engine, Weights
 from hwdag.lm.heads import HeadSource, given_heads, resolve, warn_unknown
-from hwdag.lm.layout import ReplayLayout, line_of, writing_ids
+from hwdag.lm.layout import ReplayLayout, bullet_line, writing_ids
 from hwdag.lm.model_file import CardSource, card_and_heads
 from hwdag.lm.session import KVSession
 from hwdag.lm.tokens import Codec
@@ -45,7 +45,7 @@ from hwdag.quiet import without_bars
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
-WRITTEN_AT_ONCE = 16
+WRITER_BATCH = 16
 
 """Prompts in a batch. Decoding one token reads all weights, whether for one reply or for sixteen
 (docs/performance.md)."""
@@ -91,7 +91,7 @@ class HuggingFaceLM:
         name: str | None = None,
         card: CardSource | None = None,
         heads: HeadSource | None = None,
-        concurrency: int = WRITTEN_AT_ONCE,
+        concurrency: int = WRITER_BATCH,
         replay_batch: int = 4,
     ) -> None:
         if not isinstance(model, PreTrainedModel | Weights) or not isinstance(
@@ -235,7 +235,7 @@ class HuggingFaceLM:
 
     def count_lines(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text as a node: a line with a bullet."""
-        return self.codec.count_parts(list(map(line_of, texts)))
+        return self.codec.count_parts(list(map(bullet_line, texts)))
 
     def tflops(self, new_tokens: int, cached_tokens: int, *, logit_rows: int = 1) -> float:
         """Return analytic TFLOPs of one causal forward of `new_tokens` on top of `cached_tokens`."""

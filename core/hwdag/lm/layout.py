@@ -54,7 +54,7 @@ _PLAIN_SECOND_REPLY = "\nAnswer:"
 _PLAIN_SUMMARY_REPLY = "\n\n"
 
 
-def line_of(text: str) -> tuple[str, str, str]:
+def bullet_line(text: str) -> tuple[str, str, str]:
     """Return a node as one bullet line: the parts before, of and after its text."""
     return "* ", one_line(text), "\n"
 
@@ -100,7 +100,7 @@ class SearchLayout:
     def node(self, text: str) -> tuple[list[int], Range]:
         """Return a node as one bullet line: ids, and the token range of the text itself."""
         if text not in self._nodes:
-            ids, parts = self._codec.encode_parts(*line_of(text))
+            ids, parts = self._codec.encode_parts(*bullet_line(text))
             self._nodes[text] = ids, parts[1]
         return self._nodes[text]
 

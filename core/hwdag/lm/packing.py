@@ -39,7 +39,7 @@ PATIENCE = 0.02
 
 
 @dataclass(eq=False)
-class Row:
+class SequenceRow:
     """The new tokens of one sequence, on top of a cache that they enter.
 
     `logits` are float32, of the `last` positions, (last, vocabulary). Attention goes to the capture.
@@ -52,17 +52,17 @@ class Row:
     logits: Future[Tensor] = field(default_factory=Future)
 
 
-class Line:
+class ForwardQueue:
     """The queue of callers of one model."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Row] = deque()
+        self._waiting: deque[SequenceRow] = deque()
         self._changed = Condition()
         self._together = 1  # rows of the last forward
         self._process = os.getpid()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hwdag-model")
 
-    def run(self, model: PreTrainedModel, row: Row) -> Tensor:
+    def run(self, model: PreTrainedModel, row: SequenceRow) -> Tensor:
         """Compute the logits of a row, together with waiting rows. Raises `ModelBusy`."""
         begins = not row.cache.get_seq_length()
         if self._process != os.getpid():  # a fork has no threads
@@ -97,10 +97,10 @@ class Line:
             for row, logits in zip(rows, found, strict=True):
                 row.logits.set_result(logits)
 
-    def _next(self, model: PreTrainedModel) -> list[Row]:
+    def _next(self, model: PreTrainedModel) -> list[SequenceRow]:
         """Take the rows of the next forward, after a short wait for callers of the last one."""
         most = 1 if _depends_on_length(model) or is_hybrid(model.config) else MOST_ROWS
-        rows, room = list[Row](), MOST_TOKENS
+        rows, room = list[SequenceRow](), MOST_TOKENS
         with self._changed:
             while 0 < len(self._waiting) < min(most, self._together):
                 if not self._changed.wait(PATIENCE):
@@ -116,14 +116,14 @@ class Line:
         return rows
 
 
-_LINES: WeakKeyDictionary[PreTrainedModel, Line] = WeakKeyDictionary()
-_LINING = Lock()
+_QUEUES: WeakKeyDictionary[PreTrainedModel, ForwardQueue] = WeakKeyDictionary()
+_QUEUING = Lock()
 
 
-def line_of(model: PreTrainedModel) -> Line:
+def queue_of(model: PreTrainedModel) -> ForwardQueue:
     """Return the queue of a model, one per model."""
-    with _LINING:
-        return _LINES.setdefault(model, Line())
+    with _QUEUING:
+        return _QUEUES.setdefault(model, ForwardQueue())
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,14 @@ _ROWS: ContextVar[_Rows] = ContextVar("hwdag_rows")
 
 @dataclass(frozen=True)
 class _Rows:
-    rows: Sequence[Row]
+    rows: Sequence[SequenceRow]
     places: Sequence[slice]
     asked: list[AskedMask]
     masks: dict[object, Tensor | None] = field(default_factory=dict)
 
-    def mask(self, row: Row, seen: int, window: int | None, device: torch.device) -> Tensor | None:
+    def mask(
+        self, row: SequenceRow, seen: int, window: int | None, device: torch.device
+    ) -> Tensor | None:
         """Mask of the tokens that each new one may see, (1, 1, new, seen); None for a causal mask."""
         key = len(row.ids), seen, window
         if key not in self.masks:
@@ -153,7 +155,7 @@ class _Rows:
 
 
 def packed_forward(
-    model: PreTrainedModel, rows: Sequence[Row], asked: list[AskedMask] | None = None
+    model: PreTrainedModel, rows: Sequence[SequenceRow], asked: list[AskedMask] | None = None
 ) -> list[Tensor]:
     """Return logits of every row from one forward, in float32, (last, vocabulary) each.
 
@@ -182,7 +184,7 @@ def packed_forward(
     return list(logits.float().split([row.last for row in rows]))
 
 
-def cached_forward(model: PreTrainedModel, row: Row) -> Tensor:
+def cached_forward(model: PreTrainedModel, row: SequenceRow) -> Tensor:
     """Return logits of one row, for models whose linear-attention layers must see it alone."""
     ids = torch.tensor([row.ids], device=model.device)
     options: dict[str, Any] = {"logits_to_keep": row.last} if keeps_logits(model) else {}

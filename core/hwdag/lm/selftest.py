@@ -24,7 +24,7 @@ from hwdag.lm.attention import (
     switched,
 )
 from hwdag.lm.caches import new_cache
-from hwdag.lm.packing import AskedMask, Row, cached_forward, packed_forward
+from hwdag.lm.packing import AskedMask, SequenceRow, cached_forward, packed_forward
 
 SHARED = 4  # tokens that begin both sequences
 LENGTH = 8
@@ -40,7 +40,8 @@ read wrongly (docs/architectures.md).
 
 NOISE = 4  # times the noise of the model itself, if that is more
 
-LEAST = 1e-3  # standard deviations; sums in another order differ by more than a rounding of float32
+LEAST_ERROR = 1e-3
+"""In standard deviations: sums in another order differ by more than a rounding of float32."""
 
 _PASSED: WeakSet[PreTrainedModel] = WeakSet()
 
@@ -73,7 +74,7 @@ def _fault(model: PreTrainedModel) -> str:
     """Return the first difference, or ""."""
     ids = _ids(model)
     own = own_logits(model, ids)
-    limit = max(LEAST, ROUNDINGS * _rounding(model))
+    limit = max(LEAST_ERROR, ROUNDINGS * _rounding(model))
     if _error(own[0, :SHARED], own[1, :SHARED]) > limit:
         return "it is not causal, its tokens see later ones"
     chunks = [own[0, :CUT], own[0, CUT:], own[1]]
@@ -111,19 +112,19 @@ def _ids(model: PreTrainedModel) -> Tensor:
     return ids.to(model.device)
 
 
-def _rows(model: PreTrainedModel, ids: list[list[int]]) -> list[Row]:
+def _rows(model: PreTrainedModel, ids: list[list[int]]) -> list[SequenceRow]:
     """Return the first sequence in two chunks, and the second one, which a hybrid would read apart."""
     cache = new_cache(model.config)
     rows = [_row(ids[0][:CUT], cache), _row(ids[0][CUT:], cache)]
     return rows if is_hybrid(model.config) else [*rows, _row(ids[1], new_cache(model.config))]
 
 
-def _row(ids: list[int], cache: Cache) -> Row:
+def _row(ids: list[int], cache: Cache) -> SequenceRow:
     request = SpanRequest([(0, len(ids))], [(0, 1)])
-    return Row(ids, cache, last=len(ids), capture=Capture([request], None))
+    return SequenceRow(ids, cache, last=len(ids), capture=Capture([request], None))
 
 
-def _read(model: PreTrainedModel, rows: list[Row], asked: list[AskedMask]) -> list[Tensor]:
+def _read(model: PreTrainedModel, rows: list[SequenceRow], asked: list[AskedMask]) -> list[Tensor]:
     """Return logits of the rows; the second chunk shares a forward with the second sequence."""
     if is_hybrid(model.config):
         return [cached_forward(model, row) for row in rows]

@@ -82,7 +82,7 @@ class KVSession:
             raise self._not_a_number(attention)
         return attention
 
-    def peek(self, texts: Sequence[str]) -> Floats:
+    def score_only(self, texts: Sequence[str]) -> Floats:
         """Return attention of nodes as `append` does, without keeping them, (nodes,)."""
         if not self._is_hybrid:
             attention = self.append(texts)

@@ -28,7 +28,7 @@ from hwdag.text.words import content_words
 from hwdag.types import Step
 
 TURNS = 3  # the last ones, which a question may refer to
-FADING = 0.5  # weight of a turn, as a share of that of the one after it
+HISTORY_DECAY = 0.5  # weight of a turn, as a share of that of the one after it
 
 WEIGHTS = 0.8, 0.6, 0.4
 """Weight of the topic, compared with a similarity of at most 1, if the question has 0, 1, or more words of its own."""
@@ -41,10 +41,10 @@ LEAST_SHARE = 0.7
 whether they are about the same person."""
 # why these: found on TOWN, SHIPS and GARDENS of tests/conversation_world.py, with the default models
 
-NEAR = "searched near what the last turns were about"
+NEAR_LAST_TURNS = "searched near what the last turns were about"
 UNWRITTEN = "the model gave no question that can be understood alone"
 
-LONGEST = 600  # characters of a turn in the prompt, and of a rewritten question
+LONGEST_TURN = 600  # characters of a turn in the prompt, and of a rewritten question
 
 REWRITE = """\
 Rewrite the last question of a conversation so that it is understood without it: put names in the place \
@@ -111,7 +111,7 @@ class Standalone:
     is_rewritten: bool = False
     notes: tuple[str, ...] = ()
 
-    def told(self, found: Evidence, asked: str) -> Evidence:
+    def with_original_question(self, found: Evidence, asked: str) -> Evidence:
         """Return the evidence, under the question as it was asked."""
         retrieval = replace(
             found.retrieval,
@@ -132,29 +132,31 @@ def standalone(question: str, history: object, writer: Writer | None) -> Standal
     if not turns or stands_alone(question):
         return Standalone(question)
     if writer is None:
-        return Standalone(question, turns, notes=(NEAR,))
+        return Standalone(question, turns, notes=(NEAR_LAST_TURNS,))
     try:
         found = rewritten(writer, question, turns)
     except Exception as error:
         # why logged: notes reach the clients of a server, and the text may be of another server
         _LOGGER.warning("%s could not rewrite a question: %s", writer.name, error, exc_info=error)
-        return Standalone(question, turns, notes=(f"{UNWRITTEN}; the log has the reason", NEAR))
+        return Standalone(
+            question, turns, notes=(f"{UNWRITTEN}; the log has the reason", NEAR_LAST_TURNS)
+        )
     if not found:
-        return Standalone(question, turns, notes=(UNWRITTEN, NEAR))
+        return Standalone(question, turns, notes=(UNWRITTEN, NEAR_LAST_TURNS))
     return Standalone(found, is_rewritten=found != question)
 
 
 def rewritten(writer: Writer, question: str, history: History) -> str:
     """Return the question as one of its own; "" where the reply has none."""
     turns = "\n".join(
-        f"Question: {one_line(asked)[:LONGEST]}\nAnswer: {one_line(said)[:LONGEST]}"
+        f"Question: {one_line(asked)[:LONGEST_TURN]}\nAnswer: {one_line(said)[:LONGEST_TURN]}"
         for asked, said in history[-TURNS:]
     )
     prompt = REWRITE.replace("{turns}", turns).replace("{question}", one_line(question))
-    [reply] = writer.write([prompt], max_new_tokens=LONGEST // 2)
+    [reply] = writer.write([prompt], max_new_tokens=LONGEST_TURN // 2)
     lines = without_thought(reply).strip().splitlines()
     found = lines[0].strip().removeprefix("Question:").strip(' "“”') if lines else ""
-    return without_surrogates(found)[0][:LONGEST]
+    return without_surrogates(found)[0][:LONGEST_TURN]
 
 
 def topic(view: View, question: Question, history: History) -> Floats:
@@ -163,7 +165,7 @@ def topic(view: View, question: Question, history: History) -> Floats:
     for age, turn in enumerate(reversed(history[-TURNS:])):
         scores = lexicon.scores(set(content_words(" ".join(turn))))
         if (most := scores.max(initial=0.0)) > 0:
-            values = np.maximum(values, FADING**age * scores / most)
+            values = np.maximum(values, HISTORY_DECAY**age * scores / most)
     weight = WEIGHTS[min(len(own_words(question.content_words)), len(WEIGHTS) - 1)]
     return np.asarray(weight * view.corpus.best_in_paragraph(values) - SAID * values)
 

@@ -42,7 +42,7 @@ class NodeRanker(Protocol):
         """Take note of a visited node; the similarity of all nodes, (n,), where that changed it."""
 
 
-class Parts(NamedTuple):
+class ScoreParts(NamedTuple):
     """The parts of the score of one node, scaled and weighed."""
 
     attention: float
@@ -129,10 +129,10 @@ class Frontier:
         """Nodes that can still be visited, (n,)."""
         return self._open
 
-    def parts(self, index: int) -> Parts:
+    def parts(self, index: int) -> ScoreParts:
         """Return the parts of the score of a visible node at this moment."""
         one = np.array([index])
-        return Parts(
+        return ScoreParts(
             float(self._attention(one)[0]),
             self._scoring.similarity * float(self.similarity[index]),
             float(self._reference(one)[0]),

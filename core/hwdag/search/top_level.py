@@ -32,7 +32,7 @@ def initial_set(state: SearchState) -> list[int]:
 
 
 def _share(state: SearchState) -> float:
-    """Return the share of the budget for the top level (`Rules.initial_share`)."""
+    """Return the share of the budget for the top level (`MethodDefaults.initial_share`)."""
     rules, view = state.request.plan.rules, state.view
     # why 0: extractive top-level nodes only repeat leaves
     is_read = rules.follows_papers or view.corpus.any_generated(view.top)

@@ -66,7 +66,7 @@ class _Visits:
                 reading = self._session.read(texts)
                 attention, p_yes = reading.attention, reading.p_yes
             else:
-                read = self._session.append if stay else self._session.peek
+                read = self._session.append if stay else self._session.score_only
                 attention = read(texts)
             means = zip(together, new, attention.tolist(), strict=True)
             for i, (index, step, mean) in enumerate(means):
@@ -83,7 +83,7 @@ class _Visits:
         elif stays:
             self._note(index, step, float(self._session.append([text])[0]))
         elif self._state.frontier.passes_on(index):
-            [mean] = self._session.peek([searched_text(step.node)]).tolist()
+            [mean] = self._session.score_only([searched_text(step.node)]).tolist()
             self._note(index, step, mean)
         else:
             self._note(index, step)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hwdag.text.languages import is_function_word, told_language
+from hwdag.text.languages import detect_language, is_function_word
 from hwdag.text.sentences import is_question, sentences
 from hwdag.text.words import STOPWORDS
 
@@ -82,7 +82,7 @@ def stands_alone(question: str) -> bool:
     """Return whether a question can be understood without earlier ones; a long message can."""
     if len(question) > LONG_QUESTION:  # why: the patterns below take the square of a length
         return True
-    language = told_language(question)
+    language = detect_language(question)
     if language in ("zh", "ar"):
         return not (_CHINESE if language == "zh" else _ARABIC).search(question)
     if language is not None and language not in _SETS:

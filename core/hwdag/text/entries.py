@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-LEAST = 3  # lines that begin alike
+LEAST_ALIKE = 3  # lines that begin alike
 SHORT_LINE = 60  # characters of a line that may be an entry without any sign
 VARYING = 0.7  # of the longest line, at most, is the shortest one if lines were not wrapped
 
@@ -32,7 +32,7 @@ def entries(lines: Sequence[str]) -> set[int]:
     stamped = [number for number, line in enumerate(lines) if _STAMP.match(line)]
     filled = sum(map(bool, map(str.strip, lines)))
     # why: blank lines may part all messages
-    found = set(stamped if len(stamped) >= max(LEAST, 0.5 * filled) else ())
+    found = set(stamped if len(stamped) >= max(LEAST_ALIKE, 0.5 * filled) else ())
     for block in _blocks(lines):
         found.update(_entries_of(lines, block))
     return found
@@ -42,7 +42,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[range]:
     start = 0
     for number in range(len(lines) + 1):
         if number == len(lines) or not lines[number].strip():
-            if number - start >= LEAST:
+            if number - start >= LEAST_ALIKE:
                 yield range(start, number)
             start = number + 1
 
@@ -50,7 +50,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[range]:
 def _entries_of(lines: Sequence[str], block: range) -> Sequence[int]:
     for pattern, share in _SIGNS:
         alike = [number for number in block if pattern.match(lines[number])]
-        if len(alike) >= max(LEAST, share * len(block)):
+        if len(alike) >= max(LEAST_ALIKE, share * len(block)):
             return alike
     return block if _are_short([lines[number].strip() for number in block]) else ()
 

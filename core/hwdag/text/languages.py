@@ -104,7 +104,7 @@ def language_of(text: str) -> str:
     return _by_words(text, words) or ("ru" if any(map(_CYRILLIC.match, words[:16])) else "en")
 
 
-def told_language(text: str) -> str | None:
+def detect_language(text: str) -> str | None:
     """Return the ISO 639-1 code of a language that is sure, from letters or function words; else None."""
     script = _script_of(text)
     if script == "ARABIC" and _NOT_ARABIC.search(text[:SAMPLE]):
@@ -114,7 +114,7 @@ def told_language(text: str) -> str | None:
 
 def may_be_english(text: str) -> bool:
     """Return whether a text is in English, or in Latin letters and no language is sure."""
-    return _script_of(text) == "LATIN" and told_language(text) in ("en", None)
+    return _script_of(text) == "LATIN" and detect_language(text) in ("en", None)
 
 
 def _script_of(text: str) -> str:

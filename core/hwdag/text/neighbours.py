@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from hwdag.text.sentences import Line, blocks, is_question, sentences, trimmed
+from hwdag.text.sentences import LineKind, blocks, is_question, sentences, trimmed
 from hwdag.types import Span
 
 LONGEST_UNIT = 1000
@@ -46,7 +46,7 @@ class Neighbours:
             if len(span)
         ]
         self._blocks = [span for span, _ in found]
-        self._kinds: list[Line] = [kind for _, kind in found]
+        self._kinds: list[LineKind] = [kind for _, kind in found]
         self._starts = [span.start for span in self._blocks]
 
     def unit(self, span: Span, most: int = LONGEST_UNIT) -> list[Span]:
@@ -182,7 +182,7 @@ class Neighbours:
         start = self._blocks[at].start
         return start - (self._text.rfind("\n", 0, start) + 1)
 
-    def _turns(self, block: Span, kind: Line) -> Iterator[tuple[Span, Line]]:
+    def _turns(self, block: Span, kind: LineKind) -> Iterator[tuple[Span, LineKind]]:
         """Yield a block without blanks around it; a conversation without blank lines turn by turn."""
         cuts = [block.start]
         if kind == "prose":

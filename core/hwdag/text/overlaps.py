@@ -8,14 +8,14 @@ from itertools import pairwise
 SHORTEST = 20
 """Characters that two chunks must share. Fewer may be chance, such as a name that ends one and begins the next."""
 
-LONGEST = 20_000  # characters: a repetitive text takes the square of them
+LONGEST_OVERLAP = 20_000  # characters: a repetitive text takes the square of them
 
 SHOWN = 60
 """Characters of an overlap that a warning quotes."""
 
 
 def overlap(one: str, other: str) -> str:
-    """Return the longest end of `one`, of `LONGEST` at most, that begins `other`; "" if it is too short.
+    """Return the longest end of `one`, of `LONGEST_OVERLAP` at most, that begins `other`; "" if it is too short.
 
     Spaces around the texts do not count, and a text does not overlap with its equal.
     """
@@ -23,7 +23,7 @@ def overlap(one: str, other: str) -> str:
     head = other[:SHORTEST]
     if len(head) < SHORTEST or one == other:
         return ""
-    start = one.find(head, max(0, len(one) - min(len(other), LONGEST)))
+    start = one.find(head, max(0, len(one) - min(len(other), LONGEST_OVERLAP)))
     while start >= 0 and not other.startswith(one[start:]):
         start = one.find(head, start + 1)
     shared = one[start:] if start >= 0 else ""

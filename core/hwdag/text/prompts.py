@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hwdag.errors import InputError
-from hwdag.text.languages import NAMES, may_be_english, told_language
+from hwdag.text.languages import NAMES, detect_language, may_be_english
 
 SUMMARY = """\
 Summary the following information. Each segment is separated by a new line symbol.
@@ -118,7 +118,7 @@ class SummaryPrompt:
         """
         if language == "same":
             # why: asked to write in the same language, a small writer mostly writes in English
-            told = told_language(window) or "en"
+            told = detect_language(window) or "en"
             language = "same" if told == "en" else NAMES[told]
         clause = SAME_LANGUAGE if language == "same" else ""
         if language not in ("same", ""):

@@ -15,7 +15,9 @@ from hwdag.text.languages import language_of
 from hwdag.text.tables import is_rule
 from hwdag.types import Span
 
-Line = Literal["blank", "prose", "continued", "heading", "item", "row", "row rule", "rule", "entry"]
+LineKind = Literal[
+    "blank", "prose", "continued", "heading", "item", "row", "row rule", "rule", "entry"
+]
 
 SLAB = 4096  # characters given to `sentencex` at a time: its time grows with their square
 LONGEST_ROW = 1000
@@ -65,8 +67,8 @@ _GREETING = re.compile(
     r"your|time|coming|or|and|sir|madam|damen|herren)){0,5}\W*$",
     re.I,
 )
-_ENDS_ITSELF: frozenset[Line] = frozenset({"blank", "heading", "row", "row rule", "rule"})
-_STARTS_ANEW: frozenset[Line] = frozenset({"blank", "heading", "row", "item", "entry"})
+_ENDS_ITSELF: frozenset[LineKind] = frozenset({"blank", "heading", "row", "row rule", "rule"})
+_STARTS_ANEW: frozenset[LineKind] = frozenset({"blank", "heading", "row", "item", "entry"})
 
 
 def sentences(text: str) -> list[Span]:
@@ -115,14 +117,14 @@ def trimmed(text: str, start: int, end: int) -> Span:
     return Span(start, start + len(piece.strip()))
 
 
-def blocks(text: str) -> Iterator[tuple[Span, Line]]:
+def blocks(text: str) -> Iterator[tuple[Span, LineKind]]:
     """Yield paragraphs, and every line that stands for itself, each with the kind of its first line.
 
     The spans are disjoint and cover the whole text.
     """
     start = position = 0
-    previous: Line = "blank"
-    first: Line = "blank"
+    previous: LineKind = "blank"
+    first: LineKind = "blank"
     lines = text.splitlines(keepends=True)
     complete = entries(lines)
     for number, line in enumerate(lines):
@@ -140,7 +142,7 @@ def blocks(text: str) -> Iterator[tuple[Span, Line]]:
         yield Span(start, position), first
 
 
-def _breaks(previous: Line, kind: Line) -> bool:
+def _breaks(previous: LineKind, kind: LineKind) -> bool:
     if kind == "row rule":
         return previous != "row"  # it belongs to the header above
     if kind in _STARTS_ANEW or previous in _ENDS_ITSELF:
@@ -150,7 +152,7 @@ def _breaks(previous: Line, kind: Line) -> bool:
     return kind == "prose" and previous in ("item", "continued")
 
 
-def _kind(line: str, previous: Line) -> Line:
+def _kind(line: str, previous: LineKind) -> LineKind:
     bare = line.strip()
     if not bare:
         return "blank"
@@ -168,7 +170,7 @@ def _kind(line: str, previous: Line) -> Line:
     return "prose"
 
 
-def _cuts(block: str, kind: Line, language: str) -> Iterator[int]:
+def _cuts(block: str, kind: LineKind, language: str) -> Iterator[int]:
     """Return where sentences begin, except the first.
 
     What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.

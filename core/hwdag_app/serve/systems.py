@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdag.building.report import BuildReport
-from hwdag.config import NEVER, RULES, Scoring, SearchConfig
+from hwdag.config import METHOD_DEFAULTS, NEVER, Scoring, SearchConfig
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
 from hwdag.retriever import Retriever
@@ -52,7 +52,7 @@ class Systems:
     def has_points(self) -> bool:
         """Whether the index has a graph of points."""
         built = self.index.config.method
-        return built != "auto" and RULES[built].has_points
+        return built != "auto" and METHOD_DEFAULTS[built].has_points
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._configs)

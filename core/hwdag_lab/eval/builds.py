@@ -130,14 +130,14 @@ class Builder:
             for document in self._records[place].documents:
                 with suppress(HWDAGError):  # why: an error is that of the build of its own record
                     calls = CallCache.open()
-                    waiting.append((builder.unwritten(Draft(document), calls), calls))
+                    waiting.append((builder.pending_prompts(Draft(document), calls), calls))
                     prompts += waiting[-1][0].asked
             place += 1
         self._written[build] = place
         if len(waiting) < 2:
             return  # alone it is written about in its build
         with suppress(HWDAGError):
-            builder.write_ahead(waiting, self._reporter, lambda: None)
+            builder.generate_batch(waiting, self._reporter, lambda: None)
 
     def _file_name(self, system: ComparedSystem, record: Record) -> str:
         documents = [(each.id, each.title, each.text) for each in record.documents]

@@ -19,7 +19,7 @@ import numpy as np
 
 from hwdag.arrays import Floats
 from hwdag.building.points import Point, extract
-from hwdag.building.windows import Part
+from hwdag.building.windows import WindowSentence
 from hwdag.embedding.base import Embedder
 from hwdag.errors import ContextTooSmall
 from hwdag.graph.dag import union_of_spans
@@ -172,25 +172,25 @@ def excerpt(node: Node, points: Sequence[Point], reader: Reader) -> Node:
     )
 
 
-def _each_once(group: Sequence[Node]) -> list[Part]:
+def _each_once(group: Sequence[Node]) -> list[WindowSentence]:
     """Return the parts that a summary of these nodes may pick, each once.
 
     Soft clusters share nodes, so two summaries may have picked the same sentence.
     """
-    parts: dict[tuple[str, tuple[Span, ...]], Part] = {}
+    parts: dict[tuple[str, tuple[Span, ...]], WindowSentence] = {}
     for segment, node in enumerate(group):
         for part in _parts(node, segment):
             parts.setdefault((part.text, part.sources), part)
     return list(parts.values())
 
 
-def _parts(node: Node, segment: int) -> Iterator[Part]:
+def _parts(node: Node, segment: int) -> Iterator[WindowSentence]:
     """Yield sentences of a chunk or of an extractive summary; a generated text as a whole."""
     if node.origin == "generated":
-        yield Part(node.text, segment, Span(0, len(node.text)), node.sources, "generated")
+        yield WindowSentence(node.text, segment, Span(0, len(node.text)), node.sources, "generated")
         return
     for unit, source in sentence_spans(node):
-        yield Part(node.text[unit.start : unit.end], segment, unit, (source,))
+        yield WindowSentence(node.text[unit.start : unit.end], segment, unit, (source,))
 
 
 def sentence_spans(node: Node) -> Iterator[tuple[Span, Span]]:
