@@ -26,8 +26,8 @@ from soak import CONFIG, NAMES, document
 from hwdag import HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import HWDAGError
-from hwdag.store.copying import merge
 from hwdag.store.sqlite import Store
+from hwdag.store.transfer import merge
 from hwdag.store.verify import verify
 from hwdag_lab.scripted import ScriptedLM
 

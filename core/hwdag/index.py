@@ -234,7 +234,7 @@ class HWDAGIndex:
             IndexMismatch: the files were built with different models or options.
             InputError: `path` exists, `paths` is empty, or a document is in two files.
         """
-        from hwdag.store.copying import merge
+        from hwdag.store.transfer import merge
 
         merge(paths, path)
         return cls.load(path)
@@ -582,7 +582,7 @@ class HWDAGIndex:
             IndexBusy: another process is changing the file.
         """
         from hwdag.building.levels import embeddings_of
-        from hwdag.store.copying import reembed
+        from hwdag.store.transfer import reembed
 
         if self._path is None:
             raise InputError("an index in memory has no file to embed anew; save() it first")
@@ -682,7 +682,7 @@ class HWDAGIndex:
             embedder.dimension,
             config,
             dtype=dtype,
-            tokenizer=reader.tokenizer,
+            tokenizer=reader.tokenizer_fingerprint,
         )
 
     def _resolved(self) -> BuildConfig:
@@ -728,7 +728,7 @@ class HWDAGIndex:
                 plan=plan,
                 prompts=self.prompts.search or papers,
                 navigator=navigator_of(plan, self.embedder),
-                has_token_counts=store.header.tokenizer == reader.tokenizer,
+                has_token_counts=store.header.tokenizer == reader.tokenizer_fingerprint,
                 **options,
             )
             found = asked.with_original_question(
@@ -809,7 +809,7 @@ class HWDAGIndex:
                 f"the index was built by {self.built_by!r}; {reader.name!r} may search it but not "
                 "extend it, since token counts and attention are not comparable"
             )
-        if self._store is not None and self._store.header.tokenizer != reader.tokenizer:
+        if self._store is not None and self._store.header.tokenizer != reader.tokenizer_fingerprint:
             raise IndexMismatch(
                 f"{reader.name!r} has another tokenizer than when it built the index, so token counts "
                 "are not comparable; search with it, or build the index again"

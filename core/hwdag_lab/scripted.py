@@ -136,7 +136,7 @@ class ScriptedLM:
         self.context_tokens = context_tokens
         self.window_tokens = min(window_tokens, context_tokens)
         self.template_tokens = 0
-        self.tokenizer = "scripted"
+        self.tokenizer_fingerprint = "scripted"
         self.card = Card(writes, judges=True, attends=True, prompts=SearchPrompts())
         self.replay_batch = replay_batch
         self.known_heads: HeadList | None = None

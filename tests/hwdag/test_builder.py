@@ -27,9 +27,9 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import ReplayLayout, writing_ids
 from hwdag.lm.writers import CallableWriter
 from hwdag.text.chunking import FULL_ENOUGH, pack
-from hwdag.text.copies import grounded
 from hwdag.text.draft import Draft
 from hwdag.text.headings import Outline
+from hwdag.text.near_copies import grounded
 from hwdag.text.prompts import CONDENSE, SAYS, SUMS_UP, Prompts, SummaryPrompt
 from hwdag.trace.bars import Silent
 from hwdag.types import Document, Node, Span

@@ -338,7 +338,7 @@ def test_the_help_of_a_command_has_the_fields_of_its_config_and_not_those_of_con
         main(["ask", "--help-all"])
     shown = capsys.readouterr().out
     assert "--token-budget" in shown
-    assert "--scoring-NAME" in shown and "--scoring-sparse" not in shown
+    assert "--scoring-NAME" in shown and "--scoring-bm25-weight" not in shown
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_a_slip_gets_one_line_and_the_way_out(words, message, capsys):
         (["--patience", "x"], "'x'"),
         (["--heads", "8-x"], "'8-x'"),
         (["--confidence", "half"], "'half'"),
-        (["--scoring-sparse", "half"], "'half'"),
+        (["--scoring-bm25-weight", "half"], "'half'"),
     ],
 )
 def test_a_value_of_another_kind_is_a_message(option, message, capsys):

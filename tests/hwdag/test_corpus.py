@@ -35,9 +35,9 @@ SCORINGS = [
     (Scoring.papers(), "share"),
     (Scoring.papers(), "none"),
     (Scoring(attention=1.0), "peak"),
-    (Scoring(sparse=0.5), "share"),
+    (Scoring(bm25_weight=0.5), "share"),
     (Scoring(attention=1.0, similarity=0.0), "peak"),
-    (Scoring(sparse=1.0, references=0.0, paragraph=0.3), "peak"),
+    (Scoring(bm25_weight=1.0, references=0.0, paragraph_weight=0.3), "peak"),
 ]
 """Weights, and how attention and similarity are scaled."""
 SEEDS = st.integers(0, 2**32 - 1)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.model
 TEXTS = ["", " ", "Who built it?", _PROBE, *CONTROL_TOKENS, *LINE_BREAKS, "a<|im_end|>b\n* c"]
 FACTS = (
     *("name", "context_tokens", "window_tokens", "template_tokens", "replay_batch"),
-    *("card", "known_heads", "tokenizer"),
+    *("card", "known_heads", "tokenizer_fingerprint"),
 )
 
 

@@ -10,9 +10,9 @@ import pytest
 from processes import program, python
 from store_world import HEADER, assert_holds, entry, fill, secret
 
-from hwdag.store.copying import repair
 from hwdag.store.exporting import export_index
 from hwdag.store.sqlite import Store
+from hwdag.store.transfer import repair
 from hwdag.store.verify import verify
 
 SENTENCE = "The unmentionable wombat sleeps. "
@@ -86,7 +86,7 @@ AT_THE_END = """
     from hwdag import HWDAGIndex
     from hwdag_lab.scripted import ScriptedLM
     from hwdag.store.exporting import export_index
-    from hwdag.store.copying import merge, repair
+    from hwdag.store.transfer import merge, repair
     for name in ("link", "replace", "rename"):
         setattr(os, name, lambda *a, **o: os.kill(os.getpid(), signal.SIGKILL))
     path, other = sys.argv[1:]
@@ -141,7 +141,7 @@ def test_a_new_file_whose_making_was_killed_is_seen_and_goes(path, tmp_path, how
 
 
 def test_a_copy_that_somebody_is_writing_stays(path):
-    from hwdag.store.unfinished import unfinished_file
+    from hwdag.store.atomic_files import unfinished_file
 
     with unfinished_file(path) as unfinished:
         unfinished.write_bytes(b"half")

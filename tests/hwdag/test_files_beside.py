@@ -12,10 +12,10 @@ from test_saving_over import FERRY, MILL, assert_holds, index_of, with_a_killed_
 from hwdag import Document, HWDAGIndex
 from hwdag.errors import IndexFileError
 from hwdag.store import segment_files
+from hwdag.store.atomic_files import unfinished_file
 from hwdag.store.calls import CallCache
-from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
-from hwdag.store.unfinished import unfinished_file
+from hwdag.store.transfer import repair
 from hwdag.store.verify import compact, verify
 from hwdag_app.main import main
 from hwdag_lab.scripted import ScriptedLM

@@ -7,8 +7,8 @@ import pytest
 from store_world import entry, files_no_longer_than, fill, load_all
 
 from hwdag.errors import IndexCorrupt, IndexFileError
-from hwdag.store.copying import merge, reembed, repair
 from hwdag.store.sqlite import Store
+from hwdag.store.transfer import merge, reembed, repair
 from hwdag.store.verify import verify
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no resource limits")

@@ -146,7 +146,7 @@ def test_options_of_the_score_are_checked():
     with pytest.raises(InputError, match="references"):
         Scoring(references=-1)
     with pytest.raises(InputError, match=r"\b1\b"):
-        Scoring(sparse=1.5)
+        Scoring(bm25_weight=1.5)
     with pytest.raises(UnknownOption, match="method"):
         SearchConfig(method="raptor")
     with pytest.raises(InputError, match="scoring"):

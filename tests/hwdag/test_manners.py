@@ -12,7 +12,7 @@ from transformers.utils import logging
 import hwdag
 from hwdag import Document, HWDAGIndex
 from hwdag.config import SearchConfig
-from hwdag.quiet import without_bars
+from hwdag.loading_bars import without_bars
 from hwdag.trace import render
 from hwdag_app.cli.asking import show_answer
 from hwdag_app.cli.terminal import Visible, print_styled

@@ -12,8 +12,8 @@ from test_living_index import BUDGET, CONFIG, QUESTION, documents, index_of, ope
 
 from hwdag import HWDAGIndex, Scope
 from hwdag.errors import IndexCorrupt, IndexMismatch, InputError
-from hwdag.store.copying import merge
 from hwdag.store.sqlite import Store
+from hwdag.store.transfer import merge
 from hwdag.store.verify import verify
 
 ATTENTION = replace(CONFIG, method="hwdag")

@@ -65,7 +65,7 @@ def world(seed, count=2):
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_most_similar_form_of_a_question_counts(share):
     corpus, vectors = world(0, count=3)
-    scoring = Scoring(sparse=share, paragraph=0.0)
+    scoring = Scoring(bm25_weight=share, paragraph_weight=0.0)
     found = Similarity(View.of(corpus), question_of(QUESTION).asked_words, vectors[0], scoring)
     found.add(vectors[1:])
     cosine = np.max([corpus.similarity(vector) for vector in vectors], axis=0)

@@ -246,7 +246,7 @@ class Counting(ScriptedLM):
 
     def __init__(self, tokenizer):
         super().__init__(p_yes=[0.0])
-        self.tokenizer, self.counted = tokenizer, []
+        self.tokenizer_fingerprint, self.counted = tokenizer, []
 
     def count_lines(self, texts):
         self.counted += texts

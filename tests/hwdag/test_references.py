@@ -55,7 +55,7 @@ def test_the_parts_of_a_score_are_reported_and_add_up(method):
     index = HWDAGIndex(reader=ScriptedLM(), embedder=HashingEmbedder(), config=built)
     more = "\nPassage 5:\nBells\n" + random_prose(0, 12)  # long enough to get points
     index.insert([Document("d", TEXT + more)])
-    scoring = Scoring(attention=0.5, similarity=0.7, sparse=0.4)
+    scoring = Scoring(attention=0.5, similarity=0.7, bm25_weight=0.4)
     config = SearchConfig(method, token_budget=500, confidence=NEVER, scoring=scoring)
     steps = index.search(QUESTION, config=config).steps
     assert any(step.reference > 0 for step in steps)

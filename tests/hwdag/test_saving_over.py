@@ -9,7 +9,7 @@ import pytest
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.errors import IndexFileError, InputError
-from hwdag.store import unfinished
+from hwdag.store import atomic_files
 from hwdag_lab.scripted import ScriptedLM
 
 MILL = Document("mill", "The miller keeps grain. He counts the sacks at night.")
@@ -61,7 +61,7 @@ def test_a_file_is_replaced_where_that_is_wanted(path):
 def test_what_somebody_else_made_meanwhile_stays(tmp_path):
     path = tmp_path / "b.hwdag"
     path.touch()
-    with pytest.raises(InputError), unfinished.new_file(path) as made:
+    with pytest.raises(InputError), atomic_files.new_file(path) as made:
         made.write_text("ours")
         path.write_text("theirs")
     assert path.read_text() == "theirs"
@@ -92,7 +92,7 @@ def test_a_file_that_nobody_can_read_is_replaced(path, spoil):
 
 
 def test_a_write_that_goes_on_is_waited_for(path, monkeypatch):
-    monkeypatch.setattr(unfinished, "BUSY_SECONDS", 0)
+    monkeypatch.setattr(atomic_files, "BUSY_SECONDS", 0)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         with pytest.raises(IndexFileError, match="locked"):

@@ -20,9 +20,9 @@ from hwdag.corpus.view import View
 from hwdag.errors import IndexCorrupt
 from hwdag.search.snapshots import Snapshots
 from hwdag.store import segment_files
+from hwdag.store.atomic_files import replace_file
 from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
-from hwdag.store.unfinished import replace_file
 from hwdag.store.verify import compact, verify
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no arrays are kept on Windows")

@@ -7,8 +7,8 @@ from store_world import entry, fill, load_all
 
 from hwdag.errors import IndexCorrupt
 from hwdag.store import database
-from hwdag.store.copying import repair
 from hwdag.store.sqlite import Store
+from hwdag.store.transfer import repair
 from hwdag.store.verify import verify
 
 

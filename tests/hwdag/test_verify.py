@@ -26,8 +26,8 @@ from hwdag.errors import (
     InputError,
     NotAnIndex,
 )
-from hwdag.store.copying import Repaired, repair
 from hwdag.store.sqlite import Store
+from hwdag.store.transfer import Repaired, repair
 from hwdag.store.verify import Problem, Verdict, compact, verify
 
 ENTRIES = {name: entry(name, seed) for seed, name in enumerate(["a", "b", "ü '", "d", "e"])}

@@ -493,14 +493,14 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
     corpus = corpus_of([graph, graph], [vectors, 0.5 * vectors], [text, text])
     query = np.ones(1, np.float32)
     for share, beside in ((0.0, 0.2), (0.2, 0.8 * 0.2 + 0.2 * 1.0)):
-        scoring = Scoring(sparse=0.0, paragraph=share)
+        scoring = Scoring(bm25_weight=0.0, paragraph_weight=share)
         found = Similarity(
             View.of(corpus), question_of(QUESTION).asked_words, query, scoring
         ).values
         expected = np.array([1.0, beside, 0.4, 0.6])  # what is written is in no paragraph
         np.testing.assert_allclose(found, [*expected, *(0.5 * expected)], rtol=1e-6)
     hidden = np.array([False, *[True] * 7])  # what may not be seen lifts nothing
-    scoring = Scoring(sparse=0.0, paragraph=0.2)
+    scoring = Scoring(bm25_weight=0.0, paragraph_weight=0.2)
     found = Similarity(
         View.of(corpus, hidden), question_of(QUESTION).asked_words, query, scoring
     ).values

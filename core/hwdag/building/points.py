@@ -27,7 +27,7 @@ from hwdag.errors import InputError, OutOfMemory, WriterFailed
 from hwdag.lm.base import ConcurrentWriter, Reader, Writer
 from hwdag.store.calls import CallCache, Calls, Finished, SharedCalls, is_text, key_of, picks_of
 from hwdag.text.characters import without_surrogates
-from hwdag.text.copies import grounded, originals
+from hwdag.text.near_copies import grounded, originals
 from hwdag.text.points import parse_points, parse_statement
 from hwdag.text.prompts import SAYS, SUMS_UP
 from hwdag.text.sentences import ends_sentence

@@ -30,7 +30,7 @@ class BuildReport:
         nodes: nodes made.
         retries: windows or passages that were asked about again: the first reply had no usable point.
         fallbacks: those without a usable point in any reply; their points are extractive.
-        refused: written points that were left out (`hwdag.text.copies`): copies of their window or of
+        refused: written points that were left out (`hwdag.text.near_copies`): copies of their window or of
             another point, and those whose years belong to another sentence.
         too_long: replies that took all the tokens that points may take of their window.
         without_points: documents that have leaves alone where the method has points: they are too short,

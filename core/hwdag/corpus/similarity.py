@@ -14,8 +14,8 @@ from hwdag.corpus.view import View
 class Similarity:
     """Similarity of every node to a question's `words` and embedding, at least 0; 0 if it is not seen.
 
-    Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.sparse`, mixed with BM25 after both
-    were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph`, mixed with
+    Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.bm25_weight`, mixed with BM25 after both
+    were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph_weight`, mixed with
     the highest similarity of a leaf of the same paragraph. Of several embeddings the most similar counts.
     A `topic`, (n,), is added: that of a conversation (`hwdag.search.follow_ups`), or the codes that a
     question names (`hwdag.search.references`).
@@ -38,7 +38,7 @@ class Similarity:
         self._keep = view.mask
         self.first = self.latest = self.cosine = view.corpus.similarity(vector)
         self._words: Floats | None = None
-        if scoring.sparse > 0 and self._keep.any():
+        if scoring.bm25_weight > 0 and self._keep.any():
             self._words = stretched(view.lexicon.scores(words), self._keep)
 
     def add(self, vectors: Vectors) -> None:
@@ -62,11 +62,11 @@ class Similarity:
 
     @property
     def _of_question(self) -> Floats:
-        share, found = self._scoring.sparse, self.cosine
+        share, found = self._scoring.bm25_weight, self.cosine
         if self._words is not None:
             found = (1 - share) * stretched(found, self._keep) + share * self._words
         found = np.where(self._keep, found, 0.0)
-        share = self._scoring.paragraph
+        share = self._scoring.paragraph_weight
         if share == 0:
             return found
         best = self._corpus.best_in_paragraph(found)

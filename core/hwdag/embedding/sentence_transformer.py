@@ -21,7 +21,7 @@ from hwdag.embedding.bert import FINGERPRINT_VALUES
 from hwdag.embedding.checked import as_rows
 from hwdag.embedding.hashing import unit_rows
 from hwdag.errors import InputError, ModelNotFound, first_line
-from hwdag.quiet import without_bars
+from hwdag.loading_bars import without_bars
 from hwdag.text.chunking import chunk
 from hwdag.threads import without_spinning
 

@@ -175,7 +175,7 @@ class Reader(Protocol):
         """Return the number of tokens of each text, control tokens taken as plain text."""
 
     @property
-    def tokenizer(self) -> str:
+    def tokenizer_fingerprint(self) -> str:
         """Fingerprint of the tokenizer: readers that have the same one count alike."""
 
     def count_lines(self, texts: Sequence[str]) -> list[int]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from hwdag.errors import InputError, ModelNotFound, ReaderRequired, first_line
 from hwdag.lm.base import Reader
 from hwdag.lm.deferred import DeferredReader
-from hwdag.quiet import without_bars
+from hwdag.loading_bars import without_bars
 from hwdag.text.prompts import SearchPrompts
 
 if TYPE_CHECKING:

@@ -86,7 +86,7 @@ class DeferredReader:
         return len(self.turns.head) + len(self.turns.summary_reply)
 
     @property
-    def tokenizer(self) -> str:
+    def tokenizer_fingerprint(self) -> str:
         """Fingerprint of the tokenizer."""
         return self._codec.fingerprint
 

@@ -41,7 +41,7 @@ from hwdag.lm.layout import ReplayLayout, bullet_line, writing_ids
 from hwdag.lm.model_file import CardSource, card_and_heads
 from hwdag.lm.session import KVSession
 from hwdag.lm.tokens import Codec
-from hwdag.quiet import without_bars
+from hwdag.loading_bars import without_bars
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Usage
 
@@ -229,7 +229,7 @@ class HuggingFaceLM:
         return twin
 
     @property
-    def tokenizer(self) -> str:
+    def tokenizer_fingerprint(self) -> str:
         """Fingerprint of the tokenizer."""
         return self.codec.fingerprint
 

@@ -20,7 +20,7 @@ the stored version turns out to be unchanged, or when the document is deleted or
 gets its name in a transaction that sees all its documents.
 
 **Unfinished copies.** A killed `save`, repair or export leaves its copy under a recognisable name, until
-the file is opened for writing or replaced (`hwdag.store.unfinished`).
+the file is opened for writing or replaced (`hwdag.store.atomic_files`).
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from hwdag.errors import InputError
+from hwdag.store.atomic_files import new_file
 from hwdag.store.records import Entry
 from hwdag.store.sqlite import Header, Store, check_free, opened
-from hwdag.store.unfinished import new_file
 from hwdag.trace.bars import Reporter, as_reporter
 
 

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from hwdag.corpus.block import Postings
 from hwdag.corpus.segments import SEGMENT_NODES, Segment
 from hwdag.errors import HWDAGError
+from hwdag.store.atomic_files import unfinished_file
 from hwdag.store.erasure import arrays_of, folder_of_arrays, open_plain, remove_segment, sync
 from hwdag.store.records import MALFORMED, checksums_of
 from hwdag.store.sqlite import Store
-from hwdag.store.unfinished import unfinished_file
 
 logger = logging.getLogger(__name__)
 

@@ -40,18 +40,18 @@ from hwdag.errors import (
 )
 from hwdag.graph.dag import HWDAG
 from hwdag.store import records
-from hwdag.store.calls import CallCache, DocumentCalls, Withdrawn, forget_calls, last_call
-from hwdag.store.database import Database, corrupt, journal_of, on_error
-from hwdag.store.erasure import drop_arrays
-from hwdag.store.records import DocumentRows, Entry, Row, decode_header
-from hwdag.store.schema import NODES_PER_ROW, PENDING, Header, check_format, define
-from hwdag.store.unfinished import (
+from hwdag.store.atomic_files import (
     file_errors,
     new_file,
     remove_leftovers,
     replace_file,
     unfinished_file,
 )
+from hwdag.store.calls import CallCache, DocumentCalls, Withdrawn, forget_calls, last_call
+from hwdag.store.database import Database, corrupt, journal_of, on_error
+from hwdag.store.erasure import drop_arrays
+from hwdag.store.records import DocumentRows, Entry, Row, decode_header
+from hwdag.store.schema import NODES_PER_ROW, PENDING, Header, check_format, define
 from hwdag.text.draft import Draft
 from hwdag.types import Document, Node
 

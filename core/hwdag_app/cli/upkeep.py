@@ -9,9 +9,9 @@ from typing import Any
 
 from hwdag.errors import InputError
 from hwdag.index import HWDAGIndex
-from hwdag.store.copying import merge as merge_files
-from hwdag.store.copying import repair as repair_file
 from hwdag.store.exporting import export_index
+from hwdag.store.transfer import merge as merge_files
+from hwdag.store.transfer import repair as repair_file
 from hwdag.store.verify import compact as compact_file
 from hwdag.store.verify import verify as verify_file
 from hwdag.trace import render

@@ -36,7 +36,7 @@ class Systems:
     ) -> None:
         self.index = index
         config = config or SearchConfig()
-        alone = Scoring(attention=0.0, references=0.0, paragraph=0.0)
+        alone = Scoring(attention=0.0, references=0.0, paragraph_weight=0.0)
         self._others = dict(others or {})
         papers = {}
         if self.has_points:

@@ -150,7 +150,7 @@ class CachedReader(CachedWriter):
     replay_batch = _of_the_model("replay_batch")
     card = _of_the_model("card")
     known_heads = _of_the_model("known_heads")
-    tokenizer = _of_the_model("tokenizer")
+    tokenizer_fingerprint = _of_the_model("tokenizer_fingerprint")
     count_tokens = _of_the_model("count_tokens")
     count_lines = _of_the_model("count_lines")
     replay = _of_the_model("replay")

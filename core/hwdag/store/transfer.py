@@ -13,12 +13,12 @@ from pathlib import Path
 from hwdag.arrays import Vectors
 from hwdag.errors import IndexCorrupt, IndexFileError, IndexMismatch, InputError
 from hwdag.store import records
+from hwdag.store.atomic_files import file_errors, new_file, unfinished_file
 from hwdag.store.database import Database
 from hwdag.store.erasure import drop_arrays, insert_guarded, sync
 from hwdag.store.records import DocumentRows, write_rows
 from hwdag.store.schema import PENDING, Header, check_format
 from hwdag.store.sqlite import Store, check_free, header_in
-from hwdag.store.unfinished import file_errors, new_file, unfinished_file
 from hwdag.store.verify import UNREADABLE, id_of, moment, numbers_of, read_document, sound_calls
 from hwdag.text.draft import Draft
 from hwdag.trace.bars import Reporter, as_reporter
