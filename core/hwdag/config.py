@@ -102,7 +102,7 @@ class BuildConfig(CheckedOptions):
     def rules(self) -> MethodDefaults:
         """Those of its method; raises `InputError` where that is still "auto"."""
         if self.method == "auto":
-            raise InputError('method="auto" stands for none until a reader is known')
+            raise InputError('method="auto" is not resolved yet; it needs a reader')
         return METHOD_DEFAULTS[self.method]
 
     @classmethod

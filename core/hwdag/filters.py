@@ -88,7 +88,7 @@ def _read_entry(key: Any, value: Any, depth: int) -> Predicate:
         raise InputError(f"the key of a filter is a text that is not empty, got {brief(key)}")
     if isinstance(value, list | tuple):
         raise InputError(
-            f'{brief(key)}: a list says too little; use {{"in": [...]}} for one of its values, or '
+            f'{brief(key)}: a bare list is ambiguous; use {{"in": [...]}} for one of its values, or '
             '{"eq": [...]} for the whole list'
         )
     return _read_operators(key, value if isinstance(value, Mapping) else {"eq": value})

@@ -373,9 +373,9 @@ class Answer:
     """The reply of the reader or the answerer."""
     confidence: float | None = None
     """Probability that the reply is right. Of an answerer, whose likelihood is not known, it is
-    `Retrieval.answerability`. None where that is None."""
+    `Retrieval.answerability`. None if that is None."""
     found: bool | None = None
-    """Whether the documents seem to answer the question (`hwdag.search.answerability`); None where that is not known."""
+    """Whether the documents seem to answer the question (`hwdag.search.answerability`); None if it is unknown."""
     answerer_tokens: TokenCount | None = None
     """Tokens that the answerer read and wrote, part of `usage.tokens`; None if the reader answered."""
 

@@ -45,8 +45,8 @@ from hwdag.types import Node
 MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (ours)
 
 CONDENSED = 2 / 3
-"""A level that takes more of the tokens of the one below ends the graph and is dropped (ours). In the
-papers' methods one of several windows that is not shorter."""
+"""Largest share of the tokens of the level below that a level may take; a larger one is dropped and ends the
+graph (not in the papers, whose levels are dropped if they have several windows and are not shorter)."""
 
 EMBED_BATCH = 512  # texts that are embedded, and committed, at a time
 

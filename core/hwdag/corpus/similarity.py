@@ -16,7 +16,7 @@ class Similarity:
 
     Cosine similarity clipped at 0 (GARLIC 3.2.2); with `scoring.bm25_weight`, mixed with BM25 after both
     were stretched to [0, 1], as the two are on different scales; with `scoring.paragraph_weight`, mixed with
-    the highest similarity of a leaf of the same paragraph. Of several embeddings the most similar counts.
+    the highest similarity of a leaf of the same paragraph. With several question embeddings, a node uses its highest cosine.
     A `topic`, (n,), is added: that of a conversation (`hwdag.search.follow_ups`), or the codes that a
     question names (`hwdag.search.references`).
 

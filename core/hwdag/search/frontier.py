@@ -215,7 +215,7 @@ class Frontier:
 
     def _fitting(self, costs: Costs, room: int) -> Indices:
         """Return those of the first `RERANK_CANDIDATES` open nodes that fit, best first; at least one, if any."""
-        if not len(self._ranked):  # texts of later choices come with those of the first one
+        if not len(self._ranked):  # prefetch the texts that later choices need
             costs(highest(self._score, MOST_AT_ONCE).tolist())
         while True:
             first = self.first(RERANK_CANDIDATES)

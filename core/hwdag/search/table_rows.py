@@ -48,7 +48,7 @@ def matching_rows(asked: Collection[str], steps: Sequence[Step]) -> list[Step]:
 
 
 def dominating_rows(asked: Collection[str], nodes: Sequence[Node]) -> dict[int, list[int]]:
-    """Return the numbers of rows of which another one of the same table has all words of the question, and more.
+    """Map each row to the rows of its table that have all its question words, and more.
 
     With each come those others, the one with the most words first. Words of the heading do not count, since
     they separate no rows. For a question about two rows neither is found.

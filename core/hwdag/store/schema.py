@@ -35,7 +35,7 @@ NODES_PER_ROW = 32
 """Nodes per row: reading one node reads few others, and guards stay cheap."""
 
 CALLS = """\
--- Finished model calls by what went into them, for interrupted builds and edited documents.
+-- A cache of model calls by a hash of their inputs, for interrupted builds and edited documents.
 CREATE TABLE calls (
     number INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
     owner_slot INTEGER,           -- hash of the owner, NULL for none

@@ -8,7 +8,7 @@ lines, and a title line above its paragraph (labelled, as in "Passage 3:", or no
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -161,16 +161,6 @@ class Outline:
         """
         starts = list(self._paragraph_starts())
         return [max(1, bisect_right(starts, span.start)) for span in spans]
-
-    def paragraphs_over(self, span: Span) -> list[Span]:
-        """Return the whole paragraphs that a span is in, each with its heading."""
-        starts = [*self._paragraph_starts(), len(self._text)]
-        first = max(1, bisect_right(starts, span.start))
-        last = max(first, bisect_left(starts, span.end))
-        return [
-            Span(start, start + len(self._text[start:end].rstrip()))
-            for start, end in pairwise(starts[first - 1 : last + 1])
-        ]
 
     def _last(self, span: Span) -> _Heading | None:
         i = bisect_right(self._starts, span.start)

@@ -287,7 +287,7 @@ def _tables_in(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
 def fenced(lines: Sequence[str]) -> set[int]:
     """Return the numbers of the lines of code between fences, those included (CommonMark 0.31, 4.5).
 
-    A fence ends with as many of its signs, or more, alone in a line. One that does not end is none.
+    A fence ends with as many of its signs, or more, alone in a line. An unclosed fence is ignored.
     """
     found, opened = set[int](), None
     for number, line in enumerate(map(str.strip, lines)):

@@ -15,7 +15,7 @@ BYTES = "B"
 """The unit of stages that are counted in characters, or bytes; bars shorten their numbers."""
 
 WATCHED_SECONDS, LOGGED_SECONDS = 0.1, 30.0
-"""Between two states of a bar: that somebody watches, and in a log, where each is a new line."""
+"""Seconds between updates: on a terminal, and in a log, where each update is a line."""
 
 Advance = Callable[..., object]  # call it after each piece of work, or with a number of pieces
 
