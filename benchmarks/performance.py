@@ -511,11 +511,11 @@ def sharing(lm: HuggingFaceLM, plan: Plan) -> Iterator[Row]:
     """New tokens of many sequences in one forward against a forward each."""
     ids, caches = tokens_of(lm, plan.tokens), [DynamicCache() for _ in range(AT_ONCE)]
     for cache in caches:
-        packing.packed_forward(lm.model, [packing.Row(ids, cache)])
+        packing.packed_forward(lm.model, [packing.SequenceRow(ids, cache)])
 
     def step(new: int, size: int) -> None:
         for start in range(0, AT_ONCE, size):
-            rows = [packing.Row(ids[:new], cache) for cache in caches[start : start + size]]
+            rows = [packing.SequenceRow(ids[:new], cache) for cache in caches[start : start + size]]
             packing.packed_forward(lm.model, rows)
         for cache in caches:
             cache.crop(-new)

@@ -187,15 +187,17 @@ def reference_prior(
     `paragraphs` are the document and the number of that of every node; 0 is none.
     """
     found = np.clip(cosine, 0, None)
-    if scoring.sparse and len(found):
+    if scoring.bm25_weight and len(found):
         sparse = bm25(world.searched, set(content_words(question)))
-        found = (1 - scoring.sparse) * stretched(found) + scoring.sparse * stretched(sparse)
+        found = (1 - scoring.bm25_weight) * stretched(found) + scoring.bm25_weight * stretched(
+            sparse
+        )
     best = found.copy()
     for i, place in enumerate(paragraphs):
         if place[1]:
             leaves = [j for j, node in enumerate(world.nodes) if node.level == 1]
             best[i] = max([found[j] for j in leaves if paragraphs[j] == place], default=0.0)
-    return (1 - scoring.paragraph) * found + scoring.paragraph * best
+    return (1 - scoring.paragraph_weight) * found + scoring.paragraph_weight * best
 
 
 def bm25(texts: list[str], query: set[str], most: float = math.inf) -> np.ndarray:
