@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
+from email.policy import Compat32
 from email.utils import getaddresses, parsedate_to_datetime
 from typing import Any
 
@@ -33,6 +34,13 @@ _SIGNATURES = (
 )
 
 
+class _Raw(Compat32):
+    """Leaves headers as they are written; bytes beyond ASCII are lone surrogates."""
+
+    def header_fetch_parse(self, name: str, value: str) -> str:
+        return value
+
+
 @dataclass(slots=True)
 class _Found:
     """The text of a mail, and what was left out of it."""
@@ -45,15 +53,22 @@ class _Found:
 
 def mail_content(data: bytes) -> Content:
     """Read a mail. Raises `UnreadableError` if it is encrypted."""
-    mail = email.message_from_bytes(data)
+    mail, notes = _parsed(data), tuple[str, ...]()
     if not any(mail.get(name) for name in SHOWN):
         text, notes = decoded(data)
-        return Content(text, "", (*notes, "no headers of a mail: read as text"))
+        mail = _parsed(text.encode())  # why: some programs save mails as UTF-16
+        if not any(mail.get(name) for name in SHOWN):
+            return Content(text, "", (*notes, "no headers of a mail: read as text"))
     found = _Found()
     text = _written(mail, found)
     if found.is_encrypted and not any(found.texts):
         raise UnreadableError("the mail is encrypted; give it as its program shows it")
-    return Content(text, _header(mail, "Subject"), _notes([found]), metadata=_metadata(mail))
+    notes += _notes([found])
+    return Content(text, _header(mail, "Subject"), notes, metadata=_metadata(mail))
+
+
+def _parsed(data: bytes) -> Message:
+    return email.message_from_bytes(data, policy=_Raw())
 
 
 def mailbox_content(data: bytes) -> Content:
@@ -64,7 +79,7 @@ def mailbox_content(data: bytes) -> Content:
     ends = [start for start, _ in starts[1:]] + [len(data)]
     texts, found = list[str](), list[_Found]()
     for (_, start), end in zip(starts, ends, strict=True):
-        mail = email.message_from_bytes(_ESCAPED_FROM.sub(rb"\1", data[start:end]))
+        mail = _parsed(_ESCAPED_FROM.sub(rb"\1", data[start:end]))
         found.append(_Found())
         subject = _header(mail, "Subject") or f"Mail {len(found)}"
         texts.append(f"# {subject}\n\n{_written(mail, found[-1])}")
@@ -106,11 +121,14 @@ def _parts(mail: Message, found: _Found) -> Iterator[str]:
     elif kind == "multipart/alternative" and mail.is_multipart():
         yield from _alternative(mail, found)
     elif kind == "message/rfc822" and mail.is_multipart():
-        yield from (_written(inner, found) for inner in _children(mail))
+        yield from (_written(_unpacked(mail, inner), found) for inner in _children(mail))
     elif kind.startswith("multipart/") and mail.is_multipart():
         for inner in _children(mail):
             yield from _parts(inner, found)
-    elif kind in ("text/plain", "text/html") and not _is_attached(mail):
+    # why the first: its parts are missing
+    elif kind.startswith("multipart/") or (
+        kind in ("text/plain", "text/html") and not _is_attached(mail)
+    ):
         yield _text(mail, found)
     elif kind not in _SIGNATURES:
         name = " ".join(_plain(mail.get_filename() or "").split())
@@ -120,6 +138,15 @@ def _parts(mail: Message, found: _Found) -> Iterator[str]:
 def _children(mail: Message) -> list[Message]:
     payload: Any = mail.get_payload()
     return [one for one in payload if isinstance(one, Message)]
+
+
+def _unpacked(mail: Message, inner: Message) -> Message:
+    """Return a forwarded mail, which some programs encode like a file."""
+    if inner.keys() or not mail.get("Content-Transfer-Encoding"):
+        return inner
+    inner["Content-Transfer-Encoding"] = mail["Content-Transfer-Encoding"]
+    payload: Any = inner.get_payload(decode=True)
+    return _parsed(payload or b"")
 
 
 def _alternative(mail: Message, found: _Found) -> Iterator[str]:
@@ -166,12 +193,7 @@ def _charset(mail: Message) -> str:
 
 def _header(mail: Message, name: str) -> str:
     """Return the values of a header in one line."""
-    return ", ".join(" ".join(_plain(value).split()) for value in _values(mail, name))
-
-
-def _values(mail: Message, name: str) -> list[str]:
-    """Return the values of a header as they are written; bytes beyond ASCII are lone surrogates."""
-    return [str(value) for own, value in mail.raw_items() if own.lower() == name.lower()]
+    return ", ".join(" ".join(_plain(value).split()) for value in mail.get_all(name, []))
 
 
 def _plain(value: str) -> str:
@@ -187,7 +209,7 @@ def _metadata(mail: Message) -> dict[str, Any]:
     found: dict[str, Any] = {"subject": _header(mail, "Subject")}
     for name in ("From", "To", "Cc"):
         # why not decoded: a name may have a comma then
-        pairs = getaddresses(_values(mail, name))
+        pairs = getaddresses(mail.get_all(name, []))
         found[name.lower()] = [_plain(address) for _, address in pairs if address]
     with suppress(ValueError, TypeError, OverflowError):
         found["date"] = parsedate_to_datetime(_header(mail, "Date")).isoformat()

@@ -1,6 +1,9 @@
 """Mails as a person sees them, whatever their encoding and structure."""
 
-from email.message import EmailMessage
+from email.encoders import encode_base64, encode_quopri
+from email.message import EmailMessage, Message
+from email.mime.base import MIMEBase
+from email.mime.text import MIMEText
 
 import pytest
 
@@ -115,6 +118,45 @@ def test_a_forwarded_mail_is_read_with_its_headers(tmp_path):
     message.add_attachment(inner)
     parts = body(read(tmp_path, bytes(message))).split("\n\n")
     assert parts == ["Look:", "\n".join(["Subject: Old", *LINES[1:]]), "The old fee was 30 €."]
+
+
+@pytest.mark.parametrize("transfer", ["base64", "quoted-printable"])
+def test_a_forwarded_mail_may_be_encoded_like_a_file(tmp_path, transfer):
+    inner = MIMEText("The old fee was 30 €.", _charset="utf-8")
+    inner["Subject"] = "Old"
+    part = MIMEBase("message", "rfc822")
+    part.set_payload([Message()])
+    packed = Message()
+    packed.set_payload(bytes(inner))
+    (encode_base64 if transfer == "base64" else encode_quopri)(packed)
+    part.get_payload()[0].set_payload(packed.get_payload())
+    part["Content-Transfer-Encoding"] = transfer
+    message = mail(Subject="Fwd")
+    message.make_mixed()
+    message.attach(part)
+    document = read(tmp_path, bytes(message))
+    assert body(document) == "Subject: Old\n\nThe old fee was 30 €."
+
+
+@pytest.mark.parametrize("code", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_a_mail_in_another_encoding_is_a_mail(tmp_path, code):
+    message = mail()
+    message.set_content(BODY)
+    document = read(tmp_path, bytes(message).decode().encode(code))
+    assert document.title == "Møte om kaien" and body(document) == BODY
+
+
+def test_what_is_in_place_of_parts_is_read(tmp_path):
+    head = "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n"
+    document = read(tmp_path, f"{head}Prisen på båten er 30 €.\n".encode())
+    assert body(document) == "Prisen på båten er 30 €."
+    assert read(tmp_path, head.encode(), "b.eml").text == "Subject: x"
+
+
+@pytest.mark.parametrize("code", ["utf-8", "cp1252"])
+def test_names_of_attachments_in_raw_letters(tmp_path, code):
+    head = "Subject: x\nContent-Type: text/plain; name=båt.txt\nContent-Disposition: attachment; filename=båt.txt\n\nx"
+    assert "Attachments: båt.txt" in read(tmp_path, head.encode(code)).text
 
 
 def test_soft_line_ends_of_a_flowed_text_are_no_blanks(tmp_path):
