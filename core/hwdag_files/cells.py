@@ -59,6 +59,32 @@ def cell_lines(
     return above + table_lines([names, *map(_texts, body)], has_header=bool(heads), noted=noted)
 
 
+def merged(
+    rows: Sequence[Sequence[tuple[str, int, str | None]]], headers: Sequence[bool]
+) -> list[list[Cell]]:
+    """Return the cells of each row, in which a cell of several rows is once, in the first.
+
+    Args:
+        rows: text and columns of each cell, and "restart" or "continue" for a part of a cell of several rows.
+        headers: whether a row is a header.
+    """
+    cells, open_at = list[list[Cell]](), dict[int, tuple[int, int]]()
+    for row, is_header in zip(rows, headers, strict=True):
+        line, column = list[Cell](), 0
+        for text, span, merge in row:
+            if merge == "continue" and column in open_at:
+                above, at = open_at[column]
+                cells[above][at] = cells[above][at]._replace(rows=cells[above][at].rows + 1)
+            else:
+                open_at.pop(column, None)
+                if merge == "restart":
+                    open_at[column] = len(cells), len(line)
+                line.append(Cell(text, is_header, span))
+            column += span
+        cells.append(line)
+    return cells
+
+
 def _spread(rows: Sequence[Sequence[Cell]], most: int) -> list[list[Cell]]:
     """Return the cell at every place of a table, in all rows and columns that it spans.
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.tables import NAMED_ONCE, table_lines
 from hwdag_files.blocks import item, joined, without_blanks
+from hwdag_files.cells import cell_lines, merged
 from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.encodings import COUNTED
 from hwdag_files.marks import lowered, raised, struck, with_marks
 
 DEEPEST = 1000  # open groups; deeper nesting is no document
+SAME_EDGE = 40  # twips, between the edges of cells of one column
 
 _TOKEN = re.compile(
     r"(\\\*\s*)?\\([A-Za-z]{1,32})(-?\d{1,10})? ?"  # a control word, with a star if old readers skip it
@@ -36,14 +39,14 @@ _SIGNS = {
 """The text of control words and symbols; separators end a cell or a row, of an inner table, too."""
 
 _SKIPPED = (
-    "annotation colortbl filetbl fldinst ftncn ftnsep ftnsepc aftncn aftnsep aftnsepc listtable"
+    "annotation filetbl fldinst ftncn ftnsep ftnsepc aftncn aftnsep aftnsepc listtable"
     " nonesttables objdata pict revtbl rxe shprslt sn sp sv tc template txe xe"
 )
 """Groups that are no text, or that another group repeats."""
 
 _NO_TEXT = re.compile(f"{_SKIPPED.replace(' ', '|')}|(?:header|footer)[lrf]?")
 _GROUPS = {
-    **dict.fromkeys(("fonttbl", "stylesheet", "info", "footnote", "upr"), ""),
+    **dict.fromkeys(("fonttbl", "colortbl", "stylesheet", "info", "footnote", "upr"), ""),
     **{"listtext": "number", "pntext": "number"},
 }
 _STARRED = frozenset({"shpinst", "ud", "nesttableprops"})
@@ -56,6 +59,11 @@ _CODE_PAGES = {
 }  # fmt: skip
 """Code pages by the character set of a font."""
 
+_MERGES = {"clvmgf": "restart", "clvmrg": "continue", "clmrg": "left"}
+"""Parts of merged cells: the first and the others of several rows, and those of the cell to the left."""
+
+_PRIMARY = ("red", "green", "blue")
+_WHITE = [255, 255, 255]
 _SYMBOLS = 2  # the character set of fonts whose letters are signs
 _HEADING = re.compile(r"heading ([1-9])", re.I)
 
@@ -65,6 +73,7 @@ _NOTES = {
     "comment": "{} comment{s} left out",
     "picture": "{} picture{s} not read",
     "page": "headers and footers left out",
+    "faint": "{} passage{s} read in white letters, which a person may not see",
     "letter": "{} letter{s} of symbol fonts not read",
     "lost": "{} undecodable byte{s} replaced",
     "open": "the file ends too early",
@@ -81,6 +90,8 @@ class _State:
     is_hidden: bool = False
     is_deleted: bool = False
     is_struck: bool = False
+    colour: int = 0  # number in the table of colours; 0 for the usual one
+    ground: int = 0
     place: str = ""  # "sup" or "sub"
     font: int = -1
     fallback: int = 1  # characters after one of Unicode, for old readers
@@ -88,6 +99,11 @@ class _State:
     level: int = 0  # of a heading
     depth: int = 0  # lists around the list of an item
     in_table: bool = False
+    is_inner: bool = False  # describes a row of a table within a cell
+
+
+_Edge = tuple[int, str | None]  # the right side of a cell, and a value of `_MERGES`
+_Row = tuple[list[str], list[_Edge]]
 
 
 @dataclass(slots=True)
@@ -95,10 +111,13 @@ class _Flow:
     """The text of the document, or of a note: its blocks, and the table and paragraph that are open."""
 
     blocks: list[str] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
+    rows: list[_Row] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
-    inner_rows: list[list[str]] = field(default_factory=list)  # of a table within a cell
+    edges: list[_Edge] = field(default_factory=list)
+    inner_rows: list[_Row] = field(default_factory=list)  # of a table within a cell
     inner_cells: list[str] = field(default_factory=list)
+    inner_edges: list[_Edge] = field(default_factory=list)
+    merge: str | None = None  # of the cell that is described
     pieces: list[str] = field(default_factory=list)
     number: str = ""  # of an item of a list
     look: _State = _State()  # of the last text
@@ -129,6 +148,7 @@ class _Reader:
         self.levels = dict[int, int]()  # of headings, by style
         self.bytes = bytearray()
         self.ignored = 0  # characters for old readers that are still to come
+        self.colours = list[list[int]]()  # red, green and blue of each, the last one being read
         self.title = ""
         self.flows = [_Flow()]
         self.notes = list[_Flow]()
@@ -201,23 +221,37 @@ class _Reader:
             group = _GROUPS[word] or word
         elif _NO_TEXT.fullmatch(word) or (is_starred and word not in _STARRED):
             group = "skip"
+        if group == "colortbl" != before:
+            self.colours = [[0, 0, 0]]
         if group == "skip" != before:
             self.noted["page"] |= word.startswith(("header", "footer"))
             self.noted["picture"] += word == "pict"
             self.noted["comment"] += word == "annotation"
         if group == "footnote" != before:
-            self._text(f"[{len(self.notes) + 1}]")
+            self.flows[-1].pieces.append(f"[{len(self.notes) + 1}]")  # why not raised: it is a mark
             self.notes.append(_Flow())
             self.flows.append(self.notes[-1])
-        self.state = replace(self.state, group=group, is_new=False)
+        is_inner = self.state.is_inner or word == "nesttableprops"
+        self.state = replace(self.state, group=group, is_new=False, is_inner=is_inner)
 
     def _set(self, word: str, number: int) -> None:
         """Take a setting of the document or of a font."""
         if word == "f":
             self.state = replace(self.state, font=number)
             self.font = number
+        elif word in _PRIMARY and self.colours:
+            self.colours[-1][_PRIMARY.index(word)] = number
         elif word == "fcharset":
             self.fonts[self.font] = number
+        elif word == "trowd":
+            flow = self.flows[-1]
+            (flow.inner_edges if self.state.is_inner else flow.edges).clear()
+        elif word in _MERGES:
+            self.flows[-1].merge = _MERGES[word]
+        elif word == "cellx":
+            flow = self.flows[-1]
+            (flow.inner_edges if self.state.is_inner else flow.edges).append((number, flow.merge))
+            flow.merge = None
         elif word == "ansicpg":
             with suppress(LookupError):
                 self.code_page = codecs.lookup(f"cp{number}").name
@@ -257,6 +291,8 @@ class _Reader:
         state, flow = self.state, self.flows[-1]
         if state.group == "title":
             self.title += text
+        elif state.group == "colortbl":
+            self.colours += [[0, 0, 0] for _ in range(text.count(";"))]
         elif state.group == "stylesheet":
             found = _HEADING.match(text)
             if level := state.level or int(found[1] if found else 0):
@@ -271,8 +307,19 @@ class _Reader:
                 self.noted[kind] += bool(text.strip())
             else:
                 flow.look = state if text.strip() else flow.look
+                self.noted["faint"] += bool(text.strip()) and self._is_white(state)
                 place = {"sup": raised, "sub": lowered}.get(state.place, str)
                 flow.pieces.append(struck(place(text)) if state.is_struck else place(text))
+
+    def _is_white(self, state: _State) -> bool:
+        """Return whether letters are white on no ground of their own."""
+        is_known = 0 < state.colour < len(self.colours)
+        return (
+            is_known
+            and self.colours[state.colour] == _WHITE
+            and not state.ground
+            and not state.in_table
+        )
 
     def _end(self, flow: _Flow, sign: str) -> None:
         """End a paragraph, a cell or a row of a table."""
@@ -281,10 +328,10 @@ class _Reader:
         elif sign == "\x1c":
             flow.inner_cells.append(flow.text())
         elif sign == "\x1f":
-            flow.inner_rows.append(flow.inner_cells)
+            flow.inner_rows.append((flow.inner_cells, list(flow.inner_edges)))
             flow.inner_cells = []
         elif sign == "\x1e":
-            flow.rows.append(flow.cells)
+            flow.rows.append((flow.cells, list(flow.edges)))
             flow.cells = []
             if flow.inner_rows:
                 self._end_table(flow)
@@ -305,14 +352,14 @@ class _Reader:
             flow.blocks.append(text)
 
     def _end_table(self, flow: _Flow) -> None:
-        if any(map(any, flow.rows)):
-            flow.blocks.append("\n".join(table_lines(flow.rows, noted=self.noted)))
+        if any(any(texts) for texts, _ in flow.rows):
+            flow.blocks.append("\n".join(_table_lines(flow.rows, self.noted)))
         flow.rows = []
 
     def _ended(self, flow: _Flow) -> list[str]:
         """Return the blocks of a text, with the parts that are still open."""
         if flow.cells:
-            flow.rows.append(flow.cells)
+            flow.rows.append((flow.cells, flow.edges))
         flow.look = replace(flow.look, in_table=False)
         self._end(flow, "\n\n")
         self._end_table(flow)
@@ -325,9 +372,20 @@ _LOOKS: Mapping[str, Callable[[_State, int], _State]] = {
     **dict.fromkeys(("strike", "striked"), lambda state, n: replace(state, is_struck=n > 0)),
     **dict.fromkeys(("super", "up"), lambda state, n: replace(state, place="sup" if n else "")),
     **dict.fromkeys(("sub", "dn"), lambda state, n: replace(state, place="sub" if n else "")),
+    "cf": lambda state, n: replace(state, colour=n),
+    **dict.fromkeys(
+        ("highlight", "cb", "chcbpat", "cbpat"), lambda state, n: replace(state, ground=n)
+    ),
     "nosupersub": lambda state, n: replace(state, place=""),
     "plain": lambda state, n: replace(
-        state, is_hidden=False, is_deleted=False, is_struck=False, place="", font=-1
+        state,
+        is_hidden=False,
+        is_deleted=False,
+        is_struck=False,
+        place="",
+        font=-1,
+        colour=0,
+        ground=0,
     ),
     "uc": lambda state, n: replace(state, fallback=max(0, min(n, 8))),
     "s": lambda state, n: replace(state, style=n),
@@ -337,6 +395,37 @@ _LOOKS: Mapping[str, Callable[[_State, int], _State]] = {
     "pard": lambda state, n: replace(state, style=0, level=0, depth=0, in_table=False),
 }
 """Changes by the words for the look of characters and paragraphs."""
+
+
+def _table_lines(rows: Sequence[_Row], noted: Counter[str]) -> list[str]:
+    """Return the lines of a table, whose cells span the columns between the edges of others."""
+    plain = [texts for texts, _ in rows]
+    if all(len(texts) == len(edges) for texts, edges in rows):
+        sides = list[int]()
+        for side in sorted({side for _, edges in rows for side, _ in edges}):
+            sides += [side] if not sides or side > sides[-1] + SAME_EDGE else []
+        spread = [_spans(texts, edges, sides) for texts, edges in rows]
+        if any(span > 1 or merge for row in spread for _, span, merge in row):
+            is_header = [number == 0 for number in range(len(rows))]
+            if lines := cell_lines(merged(spread, is_header), has_names=True, noted=noted):
+                return lines
+    return table_lines(plain, noted=noted)
+
+
+def _spans(
+    texts: Sequence[str], edges: Sequence[_Edge], sides: Sequence[int]
+) -> list[tuple[str, int, str | None]]:
+    """Return the cells of a row with the columns that they span, for `merged`."""
+    found, last = list[tuple[str, int, str | None]](), 0
+    for text, (side, merge) in zip(texts, edges, strict=True):
+        at = bisect_right(sides, side)
+        span, last = at - last, max(last, at)
+        if found and (merge == "left" or span < 1):
+            before, columns, kind = found[-1]
+            found[-1] = " ".join(filter(None, [before, text])), columns + max(0, span), kind
+        else:
+            found.append((text, max(1, span), merge))
+    return found
 
 
 def _paired(text: str) -> str:

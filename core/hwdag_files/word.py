@@ -10,7 +10,7 @@ from typing import Any
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE
 from hwdag_files.blocks import described, item, joined, one_line, without_blanks
-from hwdag_files.cells import Cell, cell_lines
+from hwdag_files.cells import cell_lines, merged
 from hwdag_files.content import Content, as_notes
 from hwdag_files.formulas import FORMULA_NOTE, formula
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
@@ -330,7 +330,8 @@ class _Reader:
             return
         if headers and not any(headers):  # why: few documents mark the header of a table
             headers[0] = True
-        cells = _merged(rows, headers)
+        lined = [[(one_line(texts), span, merge) for texts, span, merge in row] for row in rows]
+        cells = merged(lined, headers)
         lines = cell_lines(cells, has_names=True, noted=self.noted)
         yield (
             "\n".join(lines)
@@ -387,27 +388,6 @@ def _is_faint(run: Any, properties: Any) -> bool:
     # why the style: most styles of tables have rows of white letters on a dark ground
     kinds.append(f"{WORD}tblPr/{WORD}tblStyle")
     return all(one.find(kind) is None for one in around for kind in kinds)
-
-
-def _merged(
-    rows: list[list[tuple[list[str], int, str | None]]], headers: list[bool]
-) -> list[list[Cell]]:
-    """Return the cells of each row, in which a cell of several rows is once, in the first."""
-    cells, open_at = list[list[Cell]](), dict[int, tuple[int, int]]()
-    for row, is_header in zip(rows, headers, strict=True):
-        line, column = list[Cell](), 0
-        for blocks, span, merge in row:
-            if merge == "continue" and column in open_at:
-                above, at = open_at[column]
-                cells[above][at] = cells[above][at]._replace(rows=cells[above][at].rows + 1)
-            else:
-                open_at.pop(column, None)
-                if merge == "restart":
-                    open_at[column] = len(cells), len(line)
-                line.append(Cell(one_line(blocks), is_header, span))
-            column += span
-        cells.append(line)
-    return cells
 
 
 def _rows(element: Any) -> Iterator[Any]:

@@ -58,6 +58,37 @@ def test_rows_name_their_columns():
     )
 
 
+def row(*cells):
+    """Return a row of cells: their right side, words of how they are merged, and text."""
+    ends = "".join(rf"{merge}\cellx{side}" for side, merge, _ in cells)
+    return rf"\trowd{ends}\pard\intbl " + "".join(rf"{text}\cell " for *_, text in cells) + r"\row"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        row((1000, r"\clvmgf", "Town"), (3000, "", "2024")),
+        row((1000, r"\clvmgf", "Town"), (2010, r"\clmgf", "2024"), (3000, r"\clmrg", "")),
+    ],
+)
+def test_merged_cells_are_in_all_their_rows_and_columns(head):
+    body = (
+        head
+        + row((1000, r"\clvmgf", "Hamar"), (2000, "", "18"), (3000, "", "19"))
+        + row((1000, r"\clvmrg", ""), (2000, "", "20"), (3000, "", "21"))
+    )
+    assert read(body + r"\pard After.\par").text == (
+        "| Town, 2024, 2024\n| Hamar, 2024: 18, 2024: 19\n| Hamar, 2024: 20, 2024: 21\n\nAfter."
+    )
+
+
+def test_white_letters_are_noted():
+    table = r"{\colortbl;\red255\green255\blue255;\red0\green0\blue0;}"
+    content = read(table + r"The fee is 80. {\cf1 It was 10. {\cb2 Seen.}} {\cf2 Seen.}\par")
+    assert content.text == "The fee is 80. It was 10. Seen. Seen."
+    assert content.notes == ("1 passage read in white letters, which a person may not see",)
+
+
 def test_a_table_within_a_cell_is_a_table():
     rows = "".join(
         rf"{a}\nestcell {b}\nestcell{{\*\nesttableprops\nestrow}}"
@@ -69,7 +100,7 @@ def test_a_table_within_a_cell_is_a_table():
 
 def test_what_nobody_sees_is_noted():
     body = (
-        r"The fee is {\deleted 70}{\revised 80}{\v 90} euros.{\footnote\pard{\super\chftn} By {\b us}.}"
+        r"The fee is {\deleted 70}{\revised 80}{\v 90} euros.{\super\chftn{\footnote\pard{\super\chftn} By {\b us}.}}"
         r" It {\strike was} is.{\header Page}{\pict 0102}{\*\annotation no}{\info{\title Fees}{\author A}}\par"
     )
     content = read(body)
