@@ -48,6 +48,7 @@ PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables hav
 COLUMN_LINES = 4  # at least, on both sides of the space between two columns
 CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as titles and figures
 HEADING_CHARACTERS = 160
+LONGEST_HEADING = 3  # lines of bold type; more are a paragraph
 MOST_TURNED = 0.05  # share of a page's letters that may be left out, as a stamp over the text
 MOST_LEFTWARD = 0.2  # share of letters from right to left, as words in a text of another language
 SAME_COLUMN = 4.0  # distance of the columns of a table that continues on the next page
@@ -117,7 +118,9 @@ class PageLines:
         found = [line for line in self.lines if self._is_in_margin(line)]
         rows = self._rows() if found else set()
         for line in found:
-            if line.first.size < LARGER * body and id(line) not in rows:
+            # why the longest: the number of the page may be in larger type
+            size = max(line.pieces, key=lambda piece: len(piece.text)).size
+            if size < LARGER * body and id(line) not in rows:
                 yield line
 
     def _is_in_margin(self, line: Line) -> bool:
@@ -326,7 +329,18 @@ def _blocks(
             else:
                 blocks.append(Block(kind, [line.text], line.first.size))
             at += 1
+    for block in blocks:
+        if block.kind == "heading" and len(block.lines) > 1 and _is_lead(block.lines):
+            block.kind = "paragraph"
     return blocks
+
+
+def _is_lead(lines: Sequence[str]) -> bool:
+    """Return whether lines in large type are sentences and no heading."""
+    length = sum(map(len, lines))
+    return length > 2 * HEADING_CHARACTERS or (
+        length > HEADING_CHARACTERS / 2 and lines[-1].endswith(SENTENCE_END[:1])
+    )
 
 
 def plain(text: str) -> str:
@@ -467,9 +481,21 @@ def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) ->
         return False
     if plain(line.text) in page.outline or line.first.size >= LARGER * body:
         return True
-    below = lines[at + 1] if at + 1 < len(lines) else None
-    is_alone = below is None or not below.is_bold
-    return line.is_bold and is_alone and not line.text.endswith((".", ",", ";", ":"))
+    if not line.is_bold:
+        return False
+    first, end = at, at + 1
+    while first and end - first <= LONGEST_HEADING and _continues(lines, first):
+        first -= 1
+    while end < len(lines) and end - first <= LONGEST_HEADING and _continues(lines, end):
+        end += 1
+    is_alone = end == len(lines) or not lines[end].is_bold
+    is_sentence = lines[end - 1].text.endswith((".", ",", ";", ":")) or lines[first].text[:1].islower()
+    return is_alone and end - first <= LONGEST_HEADING and not is_sentence
+
+
+def _continues(lines: Sequence[Line], at: int) -> bool:
+    """Return whether a bold line is the next one of the same heading."""
+    return lines[at - 1].is_bold and lines[at].is_bold and not _begins_heading(lines, at)
 
 
 def _begins_heading(lines: Sequence[Line], at: int) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pypdfium2.raw as pdfium
@@ -42,6 +43,10 @@ MOST_FIELDS = 1000  # of a page's form that are looked at
 MOST_DOTS = 5000  # of a side of a page that is drawn
 MOST_COPIES = 1000  # texts of a page that are drawn again, to be looked at
 SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
+
+NO_CHARACTER = 0x110000
+MATHEMATICAL = 0x1D400  # the first of the letters of formulas, as of "𝑉"
+PLANCK = 0x210E  # the "ℎ" among them
 
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
 _SIMPLE_MODES = pdfium.FPDF_TEXTRENDERMODE_FILL, pdfium.FPDF_TEXTRENDERMODE_STROKE
@@ -96,7 +101,7 @@ class PageReader:
         text = self._textpage.raw
         count = pdfium.FPDFText_CountChars(text)
         address, letters = ctypes.cast(text, ctypes.c_void_p).value, range(count)
-        codes = _codes_of(text, count)
+        codes = _joined(_codes_of(text, count))
         owners = np.fromiter(map(_owner, repeat(address), letters), np.uint64, count)
         boxes = np.zeros((count, 4), np.float32)  # left, top, right, bottom
         places = range(boxes.ctypes.data, boxes.ctypes.data + boxes.nbytes, 16)
@@ -106,7 +111,7 @@ class PageReader:
         above = range(origins.ctypes.data + 8, origins.ctypes.data + origins.nbytes + 8, 16)
         deque(map(_origin, repeat(address), letters, places, above), maxlen=0)
         # why: blanks and line breaks that PDFium adds belong to no object
-        real = np.flatnonzero((owners > 0) & (codes < 0x110000))
+        real = np.flatnonzero((owners > 0) & (codes < NO_CHARACTER))
         self._all_codes, self._real = codes, real
         self.codes, self._boxes = codes[real], boxes[real].astype(np.float64)
         self._origins = origins[real]
@@ -217,7 +222,7 @@ class PageReader:
 
     def in_order(self) -> str:
         """Return the text in the order of the file, with the blanks and line breaks of PDFium."""
-        is_read = np.ones(len(self._all_codes), bool)
+        is_read = self._all_codes < NO_CHARACTER
         for letters in self._visibility.unseen.values():
             is_read[self._real[letters]] = False
         text = re.sub("-?[\x02\ufffe]", "-\n", text_of(self._all_codes[is_read]))
@@ -300,6 +305,16 @@ def _codes_of(text: Any, count: int) -> Codes:
     if written == count + 1 and not ((units >= 0xD800) & (units < 0xE000)).any():
         return units.astype(np.uint32)
     return np.fromiter(map(_code, repeat(address), range(count)), np.uint32, count)
+
+
+def _joined(codes: Codes) -> Codes:
+    """Return the codes with halves of characters joined, and letters of formulas as plain ones."""
+    halves = np.flatnonzero((codes[:-1] >> 10 == 0xD800 >> 10) & (codes[1:] >> 10 == 0xDC00 >> 10))
+    codes[halves] = 0x10000 + ((codes[halves] & 0x3FF) << 10) + (codes[halves + 1] & 0x3FF)
+    codes[halves + 1] = NO_CHARACTER
+    for code in np.unique(codes[(codes == PLANCK) | (codes >> 10 == MATHEMATICAL >> 10)]).tolist():
+        codes[codes == code] = ord(normalize("NFKC", chr(code))[:1])
+    return codes
 
 
 def _plain(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
