@@ -60,7 +60,7 @@ MOST_PIECES = 2000
 MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
 
 _NUMBER = re.compile(
-    r"(?<!\d)(?<!\d[.,:/-])\d{1,4}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # not within dates and amounts
+    r"(?<!\d)(?<!\d[.,:/-])\d{1,5}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # not within dates and amounts
     re.I,
 )
 _ROMAN = {
@@ -69,6 +69,7 @@ _ROMAN = {
     for j, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
     if tens or ones
 }
+LONG_HEADER = 20  # letters of a header in larger type, at least
 LINE_END = "\u00ad"  # after a hyphen in a cell, until it is known whether it divides a word
 _LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
 SENTENCE_END = tuple('.!?:;…。！？"”’»)')
@@ -113,15 +114,15 @@ class PageLines:
                 sizes[piece.size] += len(piece.text)
         return sizes
 
-    def margins(self, body: float) -> Iterator[Line]:
-        """Lines of the margins that may run: no rows of the page's tables, no larger type."""
+    def margins(self, body: float) -> Iterator[tuple[Line, bool]]:
+        """Lines of the margins that may run, with whether they are in larger type; no rows of the page's tables."""
         found = [line for line in self.lines if self._is_in_margin(line)]
         rows = self._rows() if found else set()
         for line in found:
-            # why the longest: the number of the page may be in larger type
-            size = max(line.pieces, key=lambda piece: len(piece.text)).size
-            if size < LARGER * body and id(line) not in rows:
-                yield line
+            if id(line) not in rows:
+                # why the longest: the number of the page may be in larger type
+                size = max(line.pieces, key=lambda piece: len(piece.text)).size
+                yield line, size >= LARGER * body
 
     def _is_in_margin(self, line: Line) -> bool:
         above, below = MARGIN * self.height, (1 - MARGIN) * self.height
@@ -489,7 +490,9 @@ def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) ->
     while end < len(lines) and end - first <= LONGEST_HEADING and _continues(lines, end):
         end += 1
     is_alone = end == len(lines) or not lines[end].is_bold
-    is_sentence = lines[end - 1].text.endswith((".", ",", ";", ":")) or lines[first].text[:1].islower()
+    is_sentence = (
+        lines[end - 1].text.endswith((".", ",", ";", ":")) or lines[first].text[:1].islower()
+    )
     return is_alone and end - first <= LONGEST_HEADING and not is_sentence
 
 
@@ -540,19 +543,23 @@ def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line
     """Return the lines of each page's margins that are headers, footers or numbers of pages.
 
     They are at one height on three pages and equal, but for one number that may follow that of
-    the page. Pages have their number in the file; `body` is the size of the text's type.
+    the page; a long line in larger type has such a number. Pages have their number in the file; `body` is
+    the size of the text's type.
     """
     found = {number: list(page.margins(body)) for number, page in pages.items()}
     where = defaultdict[Key, set[int]](set)
     for number, lines in found.items():
-        for line in lines:
+        for line, _ in lines:
             for text in (line.text, *(piece.text for piece in line.pieces)):
                 for key in _keys(text, line, number):
                     where[key].add(number)
 
-    def is_running(line: Line, number: int) -> bool:
+    def is_running(line: Line, number: int, *, is_large: bool) -> bool:
         equal, *numbered = keys = list(_keys(line.text, line, number))
         enough = min(3, max(2, len(pages) - 1)) if _PAGE_NUMBER.fullmatch(line.text) else 3
+        if is_large:  # why so long: "Day 3" may be the title of the third page
+            is_long = sum(map(str.isalpha, line.text)) >= LONG_HEADER
+            return is_long and any(len(where[key]) >= 3 for key in numbered)
         if len(where[equal]) >= 3 or any(len(where[key]) >= enough for key in numbered):
             return True
         # why: next to a line of all pages there may be the chapter, which changes soon
@@ -565,7 +572,10 @@ def running_lines(pages: Mapping[int, PageLines], body: float) -> list[list[Line
             for key in keys
         )
 
-    return [[line for line in lines if is_running(line, number)] for number, lines in found.items()]
+    return [
+        [line for line, is_large in lines if is_running(line, number, is_large=is_large)]
+        for number, lines in found.items()
+    ]
 
 
 def _keys(text: str, line: Line, page: int) -> Iterator[Key]:

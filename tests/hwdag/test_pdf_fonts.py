@@ -23,11 +23,35 @@ def page(unnamed, named=PLAIN):
     for y, font, text in ((700, "Vera", unnamed), (650, "Times-Roman", named)):
         canvas.setFont(font, 11)
         canvas.drawString(72, y, text)
+    return with_fonts(canvas, lambda font: font.pop("/ToUnicode", None))
+
+
+def with_fonts(canvas, change):
+    """Return a page whose fonts are changed."""
     writer = PdfWriter(clone_from=io.BytesIO(canvas.getpdfdata()))
     for font in writer.pages[0]["/Resources"]["/Font"].values():
-        font.get_object().pop("/ToUnicode", None)
+        change(font.get_object())
     writer.write(buffer := io.BytesIO())
     return buffer.getvalue()
+
+
+def test_letters_of_formulas_are_plain_ones_and_others_beyond_the_basic_plane_are_whole():
+    signs = {"V": "𝑉", "h": "ℎ", "g": "𝐠", "1": "𝟏", "Q": "😀", "Z": "𠮷"}
+
+    def rename(font):
+        if names := font.get("/ToUnicode"):
+            data = names.get_object().get_data()
+            for plain, sign in signs.items():
+                code = sign.encode("utf-16-be").hex().upper().encode()
+                data = data.replace(b"<%04X>" % ord(plain), b"<%s>" % code)
+            names.get_object().set_data(data)
+
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf", asciiReadable=False))
+    canvas = Canvas(io.BytesIO(), invariant=1)
+    canvas.setFont("Vera", 11)
+    canvas.drawString(72, 700, "So Vhigh must be 1 Q or Z.")
+    content = pdf_content(with_fonts(canvas, rename))
+    assert (content.text, content.notes) == ("So Vhigh must be 1 😀 or 𠮷.", ())
 
 
 def test_letters_that_no_font_names_are_left_out_with_a_note():

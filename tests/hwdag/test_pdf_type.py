@@ -134,3 +134,29 @@ def test_a_title_of_the_metadata_with_the_words_of_the_first_page_counts(title):
 def test_without_a_large_heading_the_title_is_that_of_the_metadata():
     assert report("Works of a Town", head="") == "Works of a Town"
     assert report("works_final.indd", head="") == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "lines", "is_heading"),
+    [
+        (11, ["Airworthiness directives, the", "companies and their airplanes"], True),
+        (11, ["Airworthiness directives, the", "companies and their airplanes fly."], False),
+        (11, ["in the part for further", "information on a subject"], False),
+        (11, ["One line of four that", "are in bold type, as", "some abstracts are in", "journals of the time"], False),
+        (16, ["Airworthiness directives, the", "companies and their airplanes"], True),
+        (14, ["Big achievements follow if you dream", "big. The works are a proof of the", "power of dreams."], False),
+    ],
+)  # fmt: skip
+def test_a_heading_may_have_several_lines_and_is_no_sentence(size, lines, is_heading):
+    def draw(canvas):
+        text = canvas.beginText(72, 780)
+        text.setFont("Times-Bold" if size == 11 else "Times-Roman", size, 1.2 * size)
+        text.textLines(lines)
+        text.setFont("Times-Roman", 11, 20)
+        text.textLine("")
+        text.setLeading(13)
+        text.textLines(wrapped(WATERWORKS))
+        canvas.drawText(text)
+
+    first = page(draw).text.splitlines()[0]
+    assert first == f"{'# ' * is_heading}{' '.join(lines)}"
