@@ -175,7 +175,7 @@ def test_lines_of_the_margins_that_differ_stay(name):
 def test_larger_type_in_the_margin_stays(title):
     titles = [title.format(number) for number in range(1, 7)]
     content = pdf_content(written(*([(790, one, 16), *body()] for one in titles)))
-    assert content.text.count(titles[0][:3]) == 6 and all(one in content.text for one in titles)
+    assert [one for one in titles if content.text.count(one) < titles.count(one)] == []
 
 
 def test_a_long_header_in_larger_type_that_counts_the_pages_is_left_out():
