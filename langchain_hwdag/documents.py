@@ -40,7 +40,7 @@ def as_core_document(document: Document) -> hwdag.Document:
 
 
 def as_core_documents(documents: Iterable[Document]) -> list[hwdag.Document]:
-    """Convert documents; warn once if some repeat the end of the one before them from the same `source`.
+    """Convert documents; warn once if some repeat text of the one before them from the same `source`.
 
     Documents without a `source` count as of one.
     """

@@ -217,7 +217,7 @@ def _check(update_kwargs: Mapping[str, Any], name: str) -> None:
 
 
 def _warn_of_overlaps(parts: Mapping[str, Sequence[BaseNode]]) -> None:
-    """Warn once if nodes of a ref doc repeat the end of the node before them."""
+    """Warn once if nodes of a ref doc repeat text of the node before them."""
     texts = ([node.get_content(MetadataMode.NONE) for node in nodes] for nodes in parts.values())
     if warning := overlap_warning(texts):
         logger.warning("%s", warning)

@@ -9,15 +9,17 @@ WORDS = st.text("ab", max_size=60)
 
 
 def slow_overlap(one, other):
+    if len(other) >= SHORTEST and other in one:
+        return other
     lengths = range(min(len(one), len(other)), SHORTEST - 1, -1)
-    return next((other[:n] for n in lengths if one != other and one.endswith(other[:n])), "")
+    return next((other[:n] for n in lengths if one.endswith(other[:n])), "")
 
 
 @given(WORDS, WORDS, WORDS)
 def test_it_is_the_longest_end_that_begins_the_next(before, shared, after):
     for one, other in [(before + shared, shared + after), (shared * 3, shared * 2 + after)]:
         assert overlap(one, other) == slow_overlap(one, other)
-    if len(shared) >= SHORTEST and before + shared != shared + after:
+    if len(shared) >= SHORTEST:
         assert overlap(f" {before}{shared}\n", f"\n{shared}{after} ").startswith(shared[:SHORTEST])
 
 
@@ -31,3 +33,4 @@ def test_only_chunks_of_one_source_are_compared():
     one, other = f"It is dawn. {shared}", f"{shared} He counts."
     assert not overlap_warning([[one], [other], [other, one]])
     assert "2 of 3" in overlap_warning([[one, other], [one, other], ["a", "b"]])
+    assert "2 of 3" in overlap_warning([[one, shared, shared, one]])

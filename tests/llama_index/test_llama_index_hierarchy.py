@@ -35,6 +35,14 @@ def test_a_hierarchy_is_one_text(text, whole, caplog):
     assert len({one.text for one in found}) == len(found)
 
 
+def test_levels_without_relations_are_warned_of(caplog):
+    nodes = parser().get_nodes_from_documents([Document(text=TEXTS["mill"], id_="d")])
+    for node in nodes:
+        node.relationships = {NodeRelationship.SOURCE: node.relationships[NodeRelationship.SOURCE]}
+    HWDAGIndex(nodes, **models())
+    assert "repeat text of the chunk before them" in caplog.text
+
+
 @pytest.mark.parametrize("overlap", [0, 8])
 @pytest.mark.parametrize("turned", [False, True], ids=["from the top", "from the leaves"])
 def test_levels_that_come_one_after_the_other_are_one_text(overlap, turned):

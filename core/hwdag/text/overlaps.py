@@ -1,4 +1,4 @@
-"""Chunks of a splitter that repeat the end of the chunk before them."""
+"""Chunks of a splitter that repeat text of the chunk before them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ SHOWN = 60
 
 
 def overlap(one: str, other: str) -> str:
-    """Return the longest end of `one`, of `LONGEST_OVERLAP` at most, that begins `other`; "" if it is too short.
+    """Return `other` if it is within `one`, else the longest end of `one`, of `LONGEST_OVERLAP` at most, that begins it.
 
-    Spaces around the texts do not count, and a text does not overlap with its equal.
+    Return "" for fewer than `SHORTEST` characters. Spaces around the texts do not count.
     """
     one, other = one.strip(), other.strip()
     head = other[:SHORTEST]
-    if len(head) < SHORTEST or one == other:
+    if len(head) < SHORTEST:
         return ""
-    start = one.find(head, max(0, len(one) - min(len(other), LONGEST_OVERLAP)))
-    while start >= 0 and not other.startswith(one[start:]):
-        start = one.find(head, start + 1)
-    shared = one[start:] if start >= 0 else ""
+    if other in one:
+        shared = other
+    else:
+        start = one.find(head, max(0, len(one) - min(len(other), LONGEST_OVERLAP)))
+        while start >= 0 and not other.startswith(one[start:]):
+            start = one.find(head, start + 1)
+        shared = one[start:] if start >= 0 else ""
     # why: a rule of dashes or a row of zeros is no repeated sentence
     return shared if any(map(str.isalpha, shared)) else ""
 
@@ -42,7 +45,8 @@ def overlap_warning(sources: Iterable[Sequence[str]]) -> str:
     if not found:
         return ""
     return (
-        f"{len(found)} of {len(pairs)} chunks begin with the end of the chunk before them, the first with "
+        f"{len(found)} of {len(pairs)} chunks repeat text of the chunk before them, the first "
         f"{found[0][:SHOWN]!r}: a repeated sentence is indexed more than once and takes the place of "
-        "others in the results; split with chunk_overlap=0, or pass whole documents"
+        "others in the results; split with chunk_overlap=0 and pass one level of a hierarchy, or pass "
+        "whole documents"
     )
