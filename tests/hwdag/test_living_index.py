@@ -1,10 +1,12 @@
 """An index that changes: who sees what, when, and from which thread or process."""
 
 import asyncio
+import itertools
 import json
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -543,6 +545,22 @@ def test_a_search_that_takes_too_long_says_so():
     assert index_of(documents(1)).search(QUESTION, max_seconds=1e-9).stop == "time"
     with pytest.raises(InputError, match="max_seconds"):
         index_of(documents(1)).search(QUESTION, max_seconds=0)
+
+
+def test_a_clock_that_steps_moves_no_limit_and_no_lock(tmp_path, monkeypatch):
+    """Each look at the clock is three years from the last, forwards or backwards."""
+    path, now, looks = tmp_path / "a.hwdag", time.time(), itertools.count()
+    monkeypatch.setattr(time, "time", lambda: now + 1e8 * (next(looks) % 3 - 1))
+    index = index_of(documents(), path=path, max_seconds=600, show_progress=True)
+    assert not index.report.stopped
+    assert index.search(QUESTION, max_seconds=600).stop != "time"
+    assert index.answer(QUESTION, max_seconds=600).text
+    assert index.refresh(documents(seed=3), max_seconds=600).stopped is None
+    began = time.monotonic()
+    with build_lock(path, 1), pytest.raises(IndexBusy), build_lock(path, 0.2):
+        pass
+    assert time.monotonic() - began < 30
+    assert next(looks) > 2  # the bars at least look at it
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
