@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from hwdag.arrays import Vectors
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import unit_rows
-from hwdag.search.overview import COEFFICIENTS, fitted, logit_of
+from hwdag.search.overview import COEFFICIENTS, fitted_weights, logit_of
 from hwdag_lab.eval.statistics import bootstrap
 
 HERE = Path(__file__).with_suffix("")
@@ -83,7 +83,7 @@ def report() -> None:
 
 def told(questions: list[str]) -> list[float]:
     """Log-odds of questions."""
-    return [logit_of(vector, fitted()) for vector in embedded(questions)]
+    return [logit_of(vector, fitted_weights()) for vector in embedded(questions)]
 
 
 def embedded(questions: Iterable[str]) -> Vectors:

@@ -1,4 +1,4 @@
-"""Checks of options, JSON and JSON files; errors name the field, its value and what is accepted."""
+"""Checks of options, JSON and JSON files; errors name the field, its value and the accepted ones."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ class BuildConfig(CheckedOptions):
     """How a document becomes a graph. An option that is None takes the method's default.
 
     Attributes:
-        method: "evidence": leaves alone; no language model is asked. "hwdag" (ours): a model writes
+        method: "evidence": leaves alone; no language model is asked. "hwdag" (not in the papers): a model writes
             Information Points level by level, and attention makes their edges. "garlic", "pecan":
-            the same to the letter of the papers. "auto": "hwdag" where the reader can write, or a
+            the same to the letter of the papers. "auto": "hwdag" if the reader can write, or a
             writer is passed; else "evidence".
         leaves: the nodes of level 1: "sentences", or "chunks" of many sentences as in the papers
             (`docs/results.md` compares them).
@@ -100,7 +100,7 @@ class BuildConfig(CheckedOptions):
 
     @property
     def rules(self) -> MethodDefaults:
-        """Those of its method; raises `InputError` where that is still "auto"."""
+        """The defaults of its method; raises `InputError` if that is still "auto"."""
         if self.method == "auto":
             raise InputError('method="auto" is not resolved yet; it needs a reader')
         return METHOD_DEFAULTS[self.method]
@@ -149,7 +149,7 @@ class SearchConfig(CheckedOptions):
         method: that of the index, unless it is given here (`BuildConfig.method`): an index of leaves
             alone can only be searched as "evidence".
         token_budget: node tokens put before the reader, at most, and never more than its context
-            holds. 512, since small models answer no better from more (`docs/results.md`); 2,048 where an
+            holds. 512, since small models answer no better from more (`docs/results.md`); 2,048 if an
             answerer answers and the reader need not read along; 8,192 for the papers.
         confidence: a "Yes" counts if p_yes exceeds this (t_p of PECAN). 1 asks for no p_yes: the
             budget alone ends the search, as it does for "evidence". "hwdag" takes the reader's own
@@ -160,7 +160,7 @@ class SearchConfig(CheckedOptions):
         scoring: the parts of the score of the next node.
         navigator: embeds the question again, together with each of the first nodes that were read,
             to find the next hop, and chooses among the best nodes. "default" is the one for the
-            default embedder; a folder holds your own; "none" is none. "auto" is "default" where the
+            default embedder; a folder holds your own; "none" is none. "auto" is "default" if the
             embedder is that one and `scoring` is ours, and none for the papers.
     """
 
@@ -264,7 +264,7 @@ class SearchPlan:
     def reads_during_search(self) -> bool:
         """Whether the reader reads every node as it is visited.
 
-        It does where p_yes may end the search, and where points stay in the context. Otherwise leaves are
+        It does if p_yes may end the search, and if points stay in the context. Otherwise leaves are
         read together, and nothing but points before.
         """
         keeps = self.rules.has_points and self.rules.keeps_points

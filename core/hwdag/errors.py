@@ -1,4 +1,4 @@
-"""All exceptions, under `HWDAGError`. Messages say what was seen, what is accepted, and what to do."""
+"""All exceptions, under `HWDAGError`. Messages name the value, the accepted ones, and the way out."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class HWDAGIndex:
         max_seconds: float | None = None,
         executor: Executor | None = None,
     ) -> Self:
-        """Build an index; see `__init__` and `refresh` for the arguments. `report` says what was done.
+        """Build an index; see `__init__` and `refresh` for the arguments. `report` has the counts.
 
         `method` is short for `BuildConfig.method`. If `path` holds an index, unchanged documents cost
         nothing, and finished calls are not repeated: an interrupted build continues.
@@ -292,7 +292,7 @@ class HWDAGIndex:
         return self._change(documents, show_progress, limits, executor, replaces=True, prune=prune)
 
     def estimate(self, documents: Iterable[Document | str]) -> Estimate:
-        """Say what `refresh` of these documents would cost; nothing is built.
+        """Estimate the cost of a `refresh` with these documents; nothing is built.
 
         A reader that is loaded from a checkpoint is timed for a few seconds. Raises as `refresh` does.
         """

@@ -1,4 +1,4 @@
-"""Options as dataclasses whose fields declare what they accept.
+"""Options as dataclasses whose fields declare their accepted values.
 
     @dataclass(frozen=True, slots=True)
     class BM25Config(CheckedOptions):
@@ -98,7 +98,7 @@ def _fits(value: object, kind: Any, limits: Mapping[str, Any]) -> bool:
 
 
 def _legal(kind: Any, limits: Mapping[str, Any]) -> str:
-    """Describe what a field of a simple type accepts; "" for other types."""
+    """Describe the accepted values of a field of a simple type; "" for other types."""
     words = {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}
     bounds = ""
     if "most" in limits:

@@ -249,7 +249,7 @@ OnStep = Callable[[Step], None]  # called with each step of a walk as it happens
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """The visited nodes in visiting order, why the walk stopped, and what it cost.
+    """The visited nodes in visiting order, why the walk stopped, and its cost.
 
     `context_tokens` counts the node tokens shown to the reader and never exceeds the budget.
     `notes` describe deviations from the plain method (a budget cut to the context, ...).
@@ -269,7 +269,7 @@ class Retrieval:
     """The question of its own that was searched for in place of one that refers to earlier ones; None for
     the question as it was asked."""
     answerability: float | None = None
-    """Probability that the visited nodes hold an answer (`hwdag.search.answerability`); None where it is not
+    """Probability that the visited nodes hold an answer (`hwdag.search.answerability`); None if it is not
     known: with another embedder than the default, by the papers' methods, or for a question that refers to
     earlier ones and was not rewritten. 0 if there is nothing to answer from."""
 
@@ -321,7 +321,7 @@ class Retrieval:
         }
 
     def to_html(self) -> str:
-        """Return a self-contained page that shows the walk and what it read."""
+        """Return a self-contained page that shows the walk and the texts that it read."""
         return page(self.question, {"documents": shown_documents(self), "walk": self.to_dict()})
 
     def _repr_html_(self) -> str:
@@ -350,7 +350,7 @@ class Citation:
 class Answer:
     """An answer, the sentences that support it, and the walk that led to it.
 
-    Where the evidence seems to hold no answer, the text of a reader's answer says so, and has the nearest
+    If the evidence seems to hold no answer, the text of a reader's answer reports that, with the nearest
     sentences; `reply` is the reader's reply. Citations come best first. Those of an answerer come in the order of the numbers in its text: [1] is
     the first of them.
     """
@@ -363,10 +363,10 @@ class Answer:
     """Every source sentence that was read, by share of the answer's attention; starts with the
     citations. Empty if the answer was stopped."""
     likelihood: float | None = None
-    """Mean log-probability per token of the text, at most 0: how certain the reader is, given what it
-    read. None if nothing was decoded, or an answerer answered."""
+    """Mean log-probability per token of the text, at most 0: how certain the reader is, given the text
+    that it read. None if nothing was decoded, or an answerer answered."""
     answered_by: str | None = None
-    """Name of the answerer; None where the reader answered."""
+    """Name of the answerer; None if the reader answered."""
     notes: tuple[str, ...] = ()
     """Faults of the text: it was cut off, or has numbers that no sentence has."""
     reply: str = ""

@@ -37,7 +37,7 @@ def replay(
     calls: CallCache,
     advance: Advance,
 ) -> list[Replay]:
-    """Read what the points of every window attend to."""
+    """Read the attention of the points of every window to its nodes."""
     requests = [
         window.request([point.text for point in made])
         for window, made in zip(windows, points, strict=True)

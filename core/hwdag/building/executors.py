@@ -27,7 +27,7 @@ class Executor(Protocol):
     """Something with models beyond those of this process; `hwdag.RayExecutor` is one."""
 
     def builders(self, local: GraphBuilder) -> AbstractContextManager[Sequence[GraphBuilder]]:
-        """Builders that build what `local` builds, one for each document that is built at a time."""
+        """Builders equivalent to `local`, one for each document that is built at a time."""
 
 
 class BuildQueue:

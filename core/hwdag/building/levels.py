@@ -42,7 +42,7 @@ from hwdag.text.prompts import Prompts
 from hwdag.trace.bars import BYTES, Reporter
 from hwdag.types import Node
 
-MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (ours)
+MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (not in the papers)
 
 CONDENSED = 2 / 3
 """Largest share of the tokens of the level below that a level may take; a larger one is dropped and ends the
@@ -52,14 +52,14 @@ EMBED_BATCH = 512  # texts that are embedded, and committed, at a time
 
 
 def method_of(config: BuildConfig, writer: Writer | None, reader: Reader) -> Method:
-    """Return what "auto" stands for: "hwdag" where points are written for a reader to walk by."""
+    """Resolve "auto": "hwdag" if points are written for a reader to walk by."""
     is_written = config.points == "generated" or writer is not None
     return "hwdag" if is_written or reader.card.is_capable else "evidence"
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltGraph:
-    """The graph of one document, the embeddings of its nodes, and what happened on the way."""
+    """The graph of one document, the embeddings of its nodes, and the report of its build."""
 
     graph: HWDAG
     vectors: Vectors  # (nodes, dimension)
@@ -72,8 +72,8 @@ class GraphBuilder:
     """Builds the graph of one document at a time.
 
     Attributes:
-        reader: counts tokens, and reads what the points attend to.
-        writer: writes the points; None where they are picked from the text.
+        reader: counts tokens, and reads the attention of points.
+        writer: writes the points; None if they are picked from the text.
         embedder: embeds the nodes.
         config: how a document becomes a graph.
         prompts: how the writer is asked.
@@ -181,7 +181,7 @@ class GraphBuilder:
         return batch_size(self.writer, condense=not self.config.rules.follows_papers)
 
     def pending_prompts(self, draft: Draft, calls: CallCache) -> PendingPrompts:
-        """Find what is still to be written about the leaves of a document, where `written_ahead`."""
+        """Find the prompts about the leaves of a document that have no reply yet."""
         assert self.writer is not None
         return pending_prompts(self.first_windows(draft), self.plan, self.writer, calls)
 
@@ -208,7 +208,7 @@ class GraphBuilder:
         return rules.follows_papers or height > 2 or _tokens(level) >= LEAST_TOKENS
 
     def _is_too_long(self, points: Sequence[Sequence[Point]], level: Sequence[Node]) -> bool:
-        """Return whether points say no more briefly what the level below them says."""
+        """Return whether points are no shorter than the level below them."""
         counts = self.reader.count_tokens([one.text for window in points for one in window])
         if self.config.rules.follows_papers:
             return len(points) > 1 and sum(counts) >= _tokens(level)
@@ -349,7 +349,7 @@ def embeddings_of(
 
 
 def embedded_parts(nodes: Sequence[Node]) -> list[EmbeddedText]:
-    """Say what is embedded of every node: of a slice of the document, with its headings."""
+    """Return the text to embed of every node: a slice of the document, with its headings."""
     return [
         parts_of("" if node.origin == "generated" else node.heading, node.text) for node in nodes
     ]

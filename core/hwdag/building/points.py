@@ -77,7 +77,7 @@ class GenerationStats:
 def points_writer(config: BuildConfig, writer: Writer | None, reader: Reader) -> Writer | None:
     """Return the writer of the points, which may be the reader; None if no points are written.
 
-    Raises `InputError` where the method needs written points and nobody can write them.
+    Raises `InputError` if the method needs written points and no model can write them.
     """
     if not config.rules.has_points or config.points == "extractive":
         return None
@@ -132,7 +132,7 @@ def generate_batch(
 ) -> None:
     """Have the first replies about several documents written together, since a short one fills no batch.
 
-    Each is kept with the documents that need it, where `make_points` finds it. `before_call` is as in
+    Each is kept with the documents that need it, so that `make_points` finds it. `before_call` is as in
     `Calls`.
     """
     limit, condense = plan.reply_tokens, plan.has_passages
@@ -198,7 +198,7 @@ def make_points(
 def _second_prompt(passage: Window, counts: GenerationStats) -> str:
     """Return the second prompt if the first reply has nothing usable: it asks for the form, or for no copy.
 
-    Empty where greedy decoding would say the same again: a refused reply to a prompt of the caller's own,
+    Empty if greedy decoding would give the same reply again: a refused reply to a prompt of the caller's own,
     and one that is too long.
     """
     if counts == GenerationStats():
@@ -312,7 +312,7 @@ def replies(
     """Ask for the replies, of `limit` tokens at most, that are not among the finished calls.
 
     With `condense`, a writer that has a method of that name is kept from copying the prompts. A writer gets
-    `batch_size` prompts at a time, or `size` where it takes batches, the longest first. Raises
+    `batch_size` prompts at a time, or `size` if it takes batches, the longest first. Raises
     `WriterFailed` as `ask` does.
     """
     keys = keys_of(writer, prompts, limit=limit, condense=condense)
@@ -344,7 +344,7 @@ def keys_of(
     writer: Writer, prompts: Sequence[str], *, limit: int, condense: bool = False
 ) -> list[bytes]:
     """Return the key of each prompt's reply among the finished calls."""
-    # why: a writer's settings, where it has some, decide about its replies as its name does
+    # why: a writer's settings, if it has any, decide about its replies as its name does
     asked = writer.name, getattr(writer, "settings", "")
     kind = "condense" if condense and _condensing(writer) else "write"
     return [key_of(kind, *asked, prompt, limit) for prompt in prompts]

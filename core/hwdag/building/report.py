@@ -33,7 +33,7 @@ class BuildReport:
         refused: written points that were left out (`hwdag.text.near_copies`): copies of their window or of
             another point, and those whose years belong to another sentence.
         too_long: replies that took all the tokens that points may take of their window.
-        without_points: documents that have leaves alone where the method has points: they are too short,
+        without_points: documents that have leaves alone although the method has points: they are too short,
             or their points did not condense.
         reused: calls of a model that an earlier run, or an earlier version of a document, had
             finished: replies, replayed windows, extractions and batches of embeddings.
@@ -177,12 +177,12 @@ class Meter:
         return self._written() - self._before[1]
 
     def before_call(self) -> None:
-        """Count a call; raises `LimitReached` instead where a limit is."""
+        """Count a call; raises `LimitReached` instead at a limit."""
         self.check()
         self._calls += 1
 
     def check(self) -> None:
-        """Raise `LimitReached` where a limit is, but not before the first call."""
+        """Raise `LimitReached` at a limit, but not before the first call."""
         limits, spent = self._limits, (self.reading + self.writing).tokens
         if not self._calls:
             return

@@ -16,7 +16,7 @@ from hwdag.text.sentences import ends_sentence, sentences
 from hwdag.types import Node, Origin, Span
 
 POINTS_RATIO = 0.2
-"""Tokens of picked points per token of their window: each level is a fifth of the one below (ours)."""
+"""Tokens of picked points per token of their window: each level is a fifth of the one below (not in the papers)."""
 
 SUMMARY_SHARE = 0.25
 """Share of a window that is kept free for written points in the papers' methods. GARLIC gives one
@@ -27,21 +27,21 @@ PASSAGE_TOKENS = 192
 several about a longer text, a small writer retells it sentence by sentence."""
 
 STATEMENT_TOKENS = 96
-"""Most tokens of a statement (ours)."""
+"""Most tokens of a statement (not in the papers)."""
 
 MOST_OF_PASSAGE = 3 / 5
 """Share of the tokens of a passage that a statement about it may take: less than a level may take of the
-one below (ours)."""
+one below (not in the papers)."""
 
 STATEMENTS_RATIO = 1 / 2
-"""Room for statements per token of their window; most take a fifth (ours)."""
+"""Room for statements per token of their window; most take a fifth (not in the papers)."""
 
 SHORT_PASSAGE = 48
 """A passage of fewer tokens at the end of a window is part of the one before it, since a statement would
-take half of it (ours)."""
+take half of it (not in the papers)."""
 
 LEAST_TOKENS = 24
-"""A shorter text gets no points: a leaf says it as briefly (ours)."""
+"""A shorter text gets no points: a leaf is as short (not in the papers)."""
 
 HEADING_TOKENS = 32
 """Room for the headings before a window that begins within a section; longer ones are left out."""
@@ -106,7 +106,7 @@ class WindowPlan:
         return min(self.reply_tokens, max(MIN_POINTS_TOKENS, int(MOST_OF_PASSAGE * passage.tokens)))
 
 
-LINE_TOKENS = 4  # at most what the bullet and the line break around a node take
+LINE_TOKENS = 4  # at most the tokens of the bullet and the line break around a node
 MIN_POINTS_TOKENS = 16  # room for at least one short point
 
 
@@ -132,7 +132,7 @@ class Window:
         leads: the text before each of them; empty if each is a bullet line.
         parts: sentences that may become a picked point, or that a written one may attend to.
         tokens: of the nodes, at most.
-        passages: the parts that points are written about; empty where it is the window as a whole.
+        passages: the passages that points are written about; empty if it is the window as a whole.
     """
 
     before: str
@@ -161,7 +161,7 @@ class Window:
 def windows_of(
     nodes: Sequence[Node], outline: Outline, plan: WindowPlan, reader: Reader
 ) -> list[tuple[range, Window]]:
-    """Divide a level into windows: the places of each in the level, and what it shows.
+    """Divide a level into windows: the places of each in the level, and its texts.
 
     Leaves are cut into sentences; points stay whole.
     """

@@ -49,7 +49,7 @@ class _Entries:
 class Lexicon:
     """Words of the nodes that one search may see, `visible`, (n,); None for all.
 
-    Why not a library: those fix document frequencies when they index, but what a filter leaves out
+    Why not a library: those fix document frequencies when they index, but nodes that a filter leaves out
     must not show in anybody's scores, so they are taken from the nodes that may be seen.
     """
 

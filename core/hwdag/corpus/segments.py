@@ -67,7 +67,7 @@ class Segment(NodeArrays):
 
     @cached_property
     def paragraph_of(self) -> Indices:
-        """The paragraph of every row, counted over all documents from 1; 0 where it is in none."""
+        """The paragraph of every row, counted over all documents from 1; 0 if it is in none."""
         document = np.repeat(np.arange(len(self.numbers)), np.diff(self.first))
         keys = document * (int(self.paragraphs.max(initial=0)) + 1) + self.paragraphs
         inside = self.paragraphs > 0
@@ -78,7 +78,7 @@ class Segment(NodeArrays):
     def similarity(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Product of every vector and a query, (n,). Raises `IndexCorrupt` for one that is not finite."""
         if self.mapped is not None:
-            # twice as fast where it has to come from a disk
+            # twice as fast if it has to come from a disk
             self.mapped.madvise(mmap.MADV_WILLNEED)
         # why einsum: BLAS rounds a row differently, depending on the rows around it
         found = np.einsum("ij,j->i", self.vectors, query)
@@ -171,7 +171,7 @@ def packed(blocks: Iterable[Block]) -> Iterator[Segment]:
 def settled(segments: Iterable[Segment]) -> tuple[Segment, ...]:
     """Return the same documents in few segments.
 
-    One that is more than half dead is rewritten; neighbours are joined where the left one is not
+    One that is more than half dead is rewritten; neighbours are joined if the left one is not
     larger than `GROWTH` times the right one and they fit into one segment.
     """
     kept: list[Segment] = []

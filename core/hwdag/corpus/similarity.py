@@ -74,7 +74,7 @@ class Similarity:
 
 
 def stretched(values: Floats, keep: Mask) -> Floats:
-    """Values moved and scaled so that those kept span [0, 1]; where all are equal, 1 for all above 0."""
+    """Values moved and scaled so that those kept span [0, 1]; if all are equal, 1 for all above 0."""
     low, high = values[keep].min(), values[keep].max()
     if high <= low:
         return np.where(values > 0, 1.0, 0.0)

@@ -66,7 +66,7 @@ def embedded_question(embedder: Embedder, question: str) -> Vectors:
 
 
 def as_rows(name: str, found: object, count: int, document: str = "") -> Vectors:
-    """Return what an embedder made of `count` texts, (count, numbers), in float32. Raises `InputError`."""
+    """Return the vectors that an embedder made of `count` texts, (count, numbers), in float32. Raises `InputError`."""
     try:
         with np.errstate(over="ignore"):  # too large values become infinite, and are refused below
             rows = np.asarray(found, np.float32)

@@ -82,7 +82,7 @@ class EmbeddedModel(SentenceTransformerEmbedder):
 def as_embedder(embedder: Embedder | str | None) -> Embedder:
     """Return an embedder as it is, load one by name, or take the default.
 
-    Raises `ModelNotFound`, and `InputError` for what is no embedder.
+    Raises `ModelNotFound`, and `InputError` for other objects.
     """
     if embedder is None:
         return default_embedder()

@@ -170,7 +170,7 @@ class SentenceTransformerEmbedder:
 
 
 def _without_prompt(name: str) -> str:
-    """Return what to load for the name that an index records, which may end with that of a prompt."""
+    """Return the name to load for a recorded name, which may end with that of a prompt."""
     return name if Path(name).exists() else re.sub(r"(?<=.)#[^/#]+$", "", name)
 
 
@@ -205,7 +205,7 @@ def _load(model: str, device: str | None) -> SentenceTransformer:
 
 
 def _other_kind(model: str) -> str:
-    """Return what a model is in place of an embedding model; "" if it is one."""
+    """Return the kind of a model that does not embed; "" if it embeds."""
     kind = str(_settings(model, "config_sentence_transformers.json").get("model_type") or KIND)
     if kind != KIND or _settings(model, "modules.json"):
         return "" if kind == KIND else kind

@@ -1,6 +1,6 @@
-"""Embeddings of passages under several headings (ours).
+"""Embeddings of passages under several headings (not in the papers).
 
-Many documents have a section "Prices", and only the headings above it say whose. Their embedding is added with
+Many documents have a section "Prices", and only the headings above it name the owner. Their embedding is added with
 a weight. Put before every passage instead, they make the passages of a document too much alike.
 """
 
@@ -24,7 +24,7 @@ TITLE_WEIGHT = 0.6
 
 
 def parts_of(heading: str, passage: str) -> EmbeddedText:
-    """Return what is embedded of a passage under a heading, as `Outline.heading_of` returns it."""
+    """Return the texts to embed for a passage under a heading, as `Outline.heading_of` returns it."""
     above, own = parted(heading)
     return in_context(own, passage), lead(above, "")
 
@@ -36,7 +36,7 @@ def embed_parts(embedder: Embedder, parts: Sequence[EmbeddedText]) -> Vectors:
 
 
 def texts_of(parts: Sequence[EmbeddedText]) -> list[str]:
-    """Return what is to be embedded of some parts, each text once."""
+    """Return the texts of some parts, each once."""
     return list(dict.fromkeys(text for part in parts for text in part if text))
 
 

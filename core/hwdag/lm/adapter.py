@@ -1,6 +1,6 @@
 """Low-rank adapters (LoRA, arXiv 2106.09685) in the file format of PEFT, merged into a model.
 
-A merged adapter is part of the weights, so a forward costs what it costs without one. PEFT's
+A merged adapter is part of the weights, so a forward costs as much as without one. PEFT's
 `merge_and_unload` gives bit-identical weights (float32, bfloat16 and float16, the shipped adapter) in
 two to five times the time, but only warns about missing tensors and accepts weights that are not
 finite. This module refuses such files.

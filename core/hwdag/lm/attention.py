@@ -252,7 +252,7 @@ def describe(config: PreTrainedConfig, kind: type | None) -> str:
 def check_supported(config: PreTrainedConfig, kind: type | None = None) -> None:
     """Raise `CaptureUnsupported`, naming the architecture, if its attention cannot be captured.
 
-    `kind` is the class of the model; by default what transformers loads for the config, if it has one.
+    `kind` is the class of the model; by default the one that transformers loads for the config, if any.
     """
     if kind is None:
         found = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
@@ -393,7 +393,7 @@ class _Sequence:
     key: Tensor  # (heads or kv_heads, columns, dim), in float32
     mask: Tensor | None  # (1 or heads, new, seen)
     seen: int
-    columns: Tensor | None  # (columns,) which keys, where normalizers stand for the others
+    columns: Tensor | None  # (columns,) which keys, if normalizers replace the others
     scale: float
     softcap: float | None
     sinks: Tensor | None  # (heads,)
@@ -442,7 +442,7 @@ class _Average:
     spans: Tensor  # (rows,) the row span of each
     lengths: Tensor  # (row spans, 1)
     columns: Tensor | None  # (columns,) which keys; None for all
-    weights: Tensor | None  # (columns, key spans); None where each key is a span
+    weights: Tensor | None  # (columns, key spans); None if each key is a span
 
     @classmethod
     def of(cls, request: Request, seen: int, is_narrow: bool, device: torch.device) -> _Average:

@@ -72,7 +72,7 @@ class Reading:
 
 
 class Decoding(Protocol):
-    """An answer being decoded: iterate for pieces of text; the properties cover what was decoded."""
+    """An answer being decoded: iterate for pieces of text; the properties cover the text so far."""
 
     def __iter__(self) -> Iterator[str]: ...
 
@@ -215,7 +215,7 @@ class Writer(Protocol):
 class ConcurrentWriter(Writer, Protocol):
     """A Writer that yields each reply as soon as it is finished; optional.
 
-    An attribute `concurrency` says how many prompts it answers at a time; the default is one.
+    An attribute `concurrency` is the number of prompts that it answers at a time; the default is one.
     """
 
     def replies(self, prompts: Sequence[str], *, max_new_tokens: int) -> Iterator[tuple[int, str]]:
@@ -262,7 +262,7 @@ class Speed:
 
 @runtime_checkable
 class Timed(Protocol):
-    """A local model that can say what a call costs before it is made; optional for a Reader."""
+    """A local model that can estimate the cost of a call; optional for a Reader."""
 
     def speed(self) -> Speed:
         """Time a call of a few seconds, the first time it is asked."""

@@ -56,7 +56,7 @@ class Checkpoint:
         self._states = [(layer, _copied(layer)) for layer in linear]
 
     def restore(self) -> None:
-        """Take back what was appended since. A checkpoint is used once."""
+        """Take back all that was appended since. A checkpoint is used once."""
         if removed := int(self._cache.get_seq_length()) - self._tokens:
             for layer in self._cache.layers:
                 if isinstance(layer, DynamicLayer):

@@ -20,7 +20,7 @@ CAPABLE_WEIGHTS = 1_000_000_000
 smallest reader (Table 2). Below, points mostly copy the text (`benchmarks/points.py`)."""
 
 WINDOW_TOKENS = 1024
-"""Tokens of prompt, window and points where a card says nothing else. From longer windows small models
+"""Tokens of prompt, window and points unless a card has another number. From longer windows small models
 copy more and leave more out (ours; the papers have 8,192)."""
 
 
@@ -31,7 +31,7 @@ class Card:
     Attributes:
         writes: it writes Information Points that condense their window.
         judges: its p_yes separates enough evidence from too little.
-        attends: its attention, of the heads that are known or else of all, meets what a text rests on.
+        attends: its attention, of the heads that are known or else of all, meets the sources of a text.
         confidence: p_yes above which its "Yes" counts, t_p of PECAN.
         prompts: how it is asked at search time.
         window_tokens: default length of a summary call.
@@ -53,7 +53,7 @@ class Card:
 
     @property
     def threshold(self) -> float:
-        """The confidence where its p_yes may end a walk, else one that is never reached."""
+        """The confidence if its p_yes may end a walk, else one that is never reached."""
         return self.confidence if self.judges else NEVER
 
     def __str__(self) -> str:

@@ -71,8 +71,8 @@ def load_reader(
     your own is merged into them.
 
     Args:
-        name: `DEFAULT_MODEL`, `BASE_MODEL` (the same without its adapter), or what
-            `HuggingFaceLM.from_pretrained` takes. None is `DEFAULT_MODEL`, or `BASE_MODEL` if the
+        name: `DEFAULT_MODEL`, `BASE_MODEL` (the same without its adapter), or a name
+            for `HuggingFaceLM.from_pretrained`. None is `DEFAULT_MODEL`, or `BASE_MODEL` if the
             environment variable `HWDAG_ADAPTER` is "off".
         dtype: as for `HuggingFaceLM.from_pretrained`; None is "auto".
         device: "cpu", "cuda", "mps", ...; None is the best available.

@@ -135,7 +135,7 @@ def any_length(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def memory_errors(device: torch.device) -> Iterator[None]:
-    """Raise `OutOfMemory` where a device has no memory left, and free what the failed call held."""
+    """Raise `OutOfMemory` if a device has no memory left, and free the memory of the failed call."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -153,7 +153,7 @@ def memory_errors(device: torch.device) -> Iterator[None]:
 
 
 def in_halves(call: Callable[[Sequence[T]], Sequence[R]], batch: Sequence[T]) -> list[R]:
-    """Return one result for each of a batch, in ever smaller batches where the device has no memory for it."""
+    """Return one result for each of a batch, in ever smaller batches if the device has no memory for it."""
     try:
         return list(call(batch))
     except OutOfMemory:

@@ -147,7 +147,7 @@ class HuggingFaceLM:
             adapter: a LoRA adapter in PEFT's format to merge into the weights in memory, or its
                 folder. The name then ends with "+" and the beginning of its fingerprint.
             lazy: load the weights when they are first needed: a default search never needs them.
-                What is wrong with them is said then.
+                Their errors are raised then.
             **options: those of the constructor.
 
         Raises:
@@ -166,7 +166,7 @@ class HuggingFaceLM:
         weights = weights_dtype(dtype, target)
         common = {"trust_remote_code": trust_remote_code}
         with _loading(source):
-            # where mistral-common is installed, its tokenizer would be preferred, which has no offsets
+            # if mistral-common is installed, its tokenizer would be preferred, which has no offsets
             tokenizer = AutoTokenizer.from_pretrained(source, mistral_format=False, **common)
             config = AutoConfig.from_pretrained(source, **common)
 
@@ -222,7 +222,7 @@ class HuggingFaceLM:
         return self.codec.count(texts)
 
     def with_card(self, card: CardSource) -> Self:
-        """Return a reader with the same weights and lock, of which another card says what it can do."""
+        """Return a reader with the same weights and lock, and another card."""
         twin = copy.copy(self)
         twin.engine = self.engine.twin()
         twin._use_card(card)

@@ -67,8 +67,8 @@ def writing_ids(codec: Codec, turns: Turns, prompt: str) -> list[int]:
 class SearchLayout:
     """Token ids of one question's prompt: the first turn up to the nodes, nodes, and the text after them.
 
-    `opening` is everything before the nodes, `question` the range of the question in it, `slot` what
-    follows the nodes to read p_yes, `yes` and `no` the first tokens of the spellings of the reply.
+    `opening` is everything before the nodes, `question` the range of the question in it, `slot` the
+    text after the nodes at which p_yes is read, `yes` and `no` the first tokens of the spellings of the reply.
     """
 
     def __init__(self, codec: Codec, turns: Turns, question: str, prompts: SearchPrompts) -> None:
@@ -172,7 +172,7 @@ class ReplayLayout:
         return [(origin + start, origin + end) for start, end in ranges]
 
     def request(self, pad: int) -> SpanRequest:
-        """Return what to capture, shifted by `pad` tokens of left padding."""
+        """Return the request to capture, shifted by `pad` tokens of left padding."""
         from hwdag.lm.attention import SpanRequest
 
         rows, keys = (

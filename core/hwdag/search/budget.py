@@ -170,7 +170,7 @@ class Sections:
         return read_after(self._before.get(section_of(node), self._last), node)
 
     def add(self, node: Node) -> int:
-        """Count a node in; returns how many tokens more there are, fewer where the heading moves."""
+        """Count a node in; returns how many tokens more there are, fewer if the heading moves."""
         added, section = self.cost(node), section_of(node)
         if self._leads(node):
             if first := self._first.get(section):
@@ -190,7 +190,7 @@ class Sections:
 
 def section_of(node: Node) -> tuple[str, str]:
     """Return the key of a node's section: its document and its heading."""
-    # why: a text that a model wrote may rest on several sections, and names what it is about
+    # why: a text that a model wrote may rest on several sections, and names its subject
     return node.document_id, "" if node.origin == "generated" else node.heading
 
 

@@ -21,7 +21,7 @@ class Evidence:
         shown: ordinals of steps with their texts as they were read, in the order of the cache.
         spent: cost of the search outside of the session.
         max_new_tokens: tokens of the longest answer, unless the caller limits it.
-        is_quoted: the answer quotes what was found; the reader is too small to sum it up.
+        is_quoted: the answer quotes the evidence; the reader is too small to sum it up.
     """
 
     retrieval: Retrieval

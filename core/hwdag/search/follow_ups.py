@@ -1,4 +1,4 @@
-"""Follow-up questions: rewritten by a model, or searched for near the topic of the last turns (ours).
+"""Follow-up questions: rewritten by a model, or searched for near the topic of the last turns (not in the papers).
 
 "When was she born?" after "Who built the waterworks?" is about somebody. A question that can be understood
 alone (`hwdag.text.anaphora`) is searched alone. A model that writes makes any other one a question of its own.
@@ -34,7 +34,7 @@ WEIGHTS = 0.8, 0.6, 0.4
 """Weight of the topic, compared with a similarity of at most 1, if the question has 0, 1, or more words of its own."""
 
 SAID = 0.1
-"""Deduction for a node that has all words of the last turn: it says nothing new."""
+"""Deduction for a node that has all words of the last turn: it adds nothing."""
 
 LEAST_SHARE = 0.7
 """A reader is shown only nodes with at least this share of the best similarity: it cannot know of others
@@ -96,7 +96,7 @@ def _text(text: str) -> str:
 
 
 def rewriter(answerer: Writer | None, reader: Reader) -> Writer | None:
-    """Return who rewrites a question: the answerer, else a reader that writes; None where neither is."""
+    """Return who rewrites a question: the answerer, else a reader that writes; None without either."""
     if answerer is not None:
         return answerer
     return reader if isinstance(reader, Writer) and reader.card.writes else None
@@ -125,7 +125,7 @@ class Standalone:
 def standalone(question: str, history: object, writer: Writer | None) -> Standalone:
     """Return the question that is searched for within a conversation; a writer rewrites one that refers to it.
 
-    If the writer fails, a note says so, and the topic of the last turns counts, as without a writer.
+    If the writer fails, a note reports that, and the topic of the last turns counts, as without a writer.
     Raises `InputError` for a history that is none.
     """
     turns = checked_history(history)
@@ -147,7 +147,7 @@ def standalone(question: str, history: object, writer: Writer | None) -> Standal
 
 
 def rewritten(writer: Writer, question: str, history: History) -> str:
-    """Return the question as one of its own; "" where the reply has none."""
+    """Return the question as one of its own; "" if the reply has none."""
     turns = "\n".join(
         f"Question: {one_line(asked)[:LONGEST_TURN]}\nAnswer: {one_line(said)[:LONGEST_TURN]}"
         for asked, said in history[-TURNS:]

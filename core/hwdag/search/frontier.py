@@ -2,7 +2,7 @@
 
 The first two are the papers' (GARLIC 3.2.2, PECAN Eq. 1); the references of visited nodes are not in the papers. Pure:
 no model, no I/O. z = E^T r and the scores are kept up to date as nodes are visited: a choice among a
-million nodes takes milliseconds, since only what a visit changed is computed again.
+million nodes takes milliseconds, since only values that a visit changed are computed again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NodeRanker(Protocol):
         """Return how soon to read open nodes with these scores, best first, (k,); on any scale."""
 
     def visit(self, index: int, node: Node) -> Floats | None:
-        """Take note of a visited node; the similarity of all nodes, (n,), where that changed it."""
+        """Take note of a visited node; the similarity of all nodes, (n,), if that changed it."""
 
 
 class ScoreParts(NamedTuple):
@@ -75,7 +75,7 @@ class Frontier:
         self.similarity = self._scaled(similarity, self._visible)
         self._propagated = np.zeros(len(view))  # z
         self._unit = 0.0  # that z is scaled by
-        self._reached = np.empty(0, np.intp)  # where z may be positive
+        self._reached = np.empty(0, np.intp)  # whose z may be positive
         self._is_reached = np.zeros(len(view), bool)
         self._unread = self._visible.copy()
         self._open = self._visible.copy()
@@ -195,7 +195,7 @@ class Frontier:
         do not fit are closed for good, even if one whose heading is shown for another later would take a
         few tokens less. Ties go to the earlier node.
         """
-        # only where a part of a score or its scale changed
+        # only if a part of a score or its scale changed
         changed = np.concatenate([self._reached, *self._gained])
         self._score[changed] = self._scores(changed)
         self._gained = []
@@ -284,7 +284,7 @@ class Frontier:
         return self._scoring.references * found
 
     def _scaled(self, values: Floats, among: Mask) -> Floats:
-        """Values over their sum or their peak among these nodes, 0 for others; all 0 where that is 0."""
+        """Values over their sum or their peak among these nodes, 0 for others; all 0 if that is 0."""
         if self._scale == "none":
             return np.where(among, values, 0.0)
         seen = values[among]

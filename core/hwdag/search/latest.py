@@ -1,4 +1,4 @@
-"""The later of two statements first, if a question asks for the present (ours).
+"""The later of two statements first, if a question asks for the present (not in the papers).
 
 A document is dated by its headings, its metadata, the name of its file or its first sentences, and a
 sentence by its own "with effect from". A later statement supersedes an earlier one if it has all words of

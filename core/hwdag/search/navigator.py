@@ -1,4 +1,4 @@
-"""A navigator: chooses what to read next, without the language model (ours).
+"""A navigator: chooses the next node to read, without the language model (not in the papers).
 
 In a two-hop question, the sentence that answers the first hop names the evidence for the second. A
 low-rank adapter of the embedder's question side was trained to find, from "question [SEP] sentence that
@@ -97,7 +97,7 @@ def _adapted(folder: Path, embedder: SentenceTransformerEmbedder) -> SentenceTra
     if inner is None:
         raise InputError(f"the embedder {embedder.name!r} has no transformer to navigate with")
     changed = {f"{name}.weight" for name in adapter.factors}
-    # weights that stay what they are exist once
+    # weights that do not change exist once
     shared = {id(p): p for name, p in inner.named_parameters() if name not in changed}
     model, inner = copy.deepcopy((embedder.model, inner), shared)
     adapter.merge(inner)
@@ -134,9 +134,9 @@ def pairs(model: SentenceTransformer, question: str, read: Sequence[str]) -> dic
 
 
 def navigator_of(plan: SearchPlan, embedder: Embedder) -> Navigator | None:
-    """Return the navigator that a plan names, None for none. Loaded once for an embedder.
+    """Return the navigator that a plan names, or None. Loaded once for an embedder.
 
-    Raises what `Navigator.load` raises.
+    Raises the errors of `Navigator.load`.
     """
     name = plan.navigator
     if name == "auto":
@@ -178,7 +178,7 @@ def _sentence_transformer(embedder: Embedder) -> SentenceTransformerEmbedder:
 
 
 def write_card(folder: Path, *, reads: int, embedder: SentenceTransformerEmbedder) -> None:
-    """Write the file that says whose question side the adapter in a folder changes."""
+    """Write the file that names the embedder whose question side an adapter changes."""
     card = {"embedder": embedder.name, "fingerprint": embedder.fingerprint, "reads": reads}
     (folder / CARD).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Questions about the whole of the documents: "What is this about?", "Summarize the report." (ours).
+"""Questions about the whole of the documents: "What is this about?", "Summarize the report." (not in the papers).
 
 No sentence resembles such a question. So half of the budget is for how the documents begin, and the rest is
 searched as always. Whether a question is one is decided from its embedding, by a logistic regression that
@@ -72,9 +72,9 @@ def read_overview(view: View, question: Question, request: SearchRequest) -> Evi
 
 def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:
     """Return whether a question with this embedding, (dimension,), is about the whole of the documents."""
-    is_known = getattr(embedder, "fingerprint", None) == fitted()["embedder"]
-    is_usual = vector.shape == fitted()["weights"].shape and bool(vector.any())
-    return is_known and is_usual and logit_of(vector, fitted()) > 0
+    is_known = getattr(embedder, "fingerprint", None) == fitted_weights()["embedder"]
+    is_usual = vector.shape == fitted_weights()["weights"].shape and bool(vector.any())
+    return is_known and is_usual and logit_of(vector, fitted_weights()) > 0
 
 
 def names_documents(words: Iterable[str]) -> bool:
@@ -90,7 +90,7 @@ def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:
 def beginnings(view: View, budget: Budget) -> list[int]:
     """Return the first leaf of every document, then the second of each, and so on, for `SHARE` of the budget.
 
-    Where not even the first ones fit, those of evenly spaced documents.
+    If not even the first ones fit, return those of evenly spaced documents.
     """
     room = int(SHARE * budget.room)
     leaves, documents = view.in_turn()
@@ -115,7 +115,7 @@ def _spaced(indices: Indices, most: int) -> Indices:
 
 
 @cache
-def fitted() -> Mapping[str, Any]:
+def fitted_weights() -> Mapping[str, Any]:
     """Return the values that `benchmarks/overviews.py` fitted, and their embedder."""
     found: dict[str, Any] = json.loads(COEFFICIENTS.read_text("utf-8"))
     return found | {"weights": np.array(found["weights"])}

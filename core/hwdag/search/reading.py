@@ -20,7 +20,7 @@ MIN_NODES_TO_FILTER = 5
 """Up to this many nodes are all shown: among so few, a second hop scores far below the first."""
 
 READ_TOGETHER = 1024
-"""Tokens of a forward, at least, where nodes are read for an answer alone: one forward over everything
+"""Tokens of a forward, at least, if nodes are read for an answer alone: one forward over everything
 could not be interrupted."""
 
 

@@ -63,7 +63,7 @@ def named_codes(view: View, codes: Collection[str]) -> Floats:
 
 
 def _raise(values: Floats, rows: Indices, to: Floats) -> Indices:
-    """Raise values to at least `to`, in place; the rows where that changed something."""
+    """Raise values to at least `to`, in place; return the rows that changed."""
     higher = to > values[rows]
     values[rows[higher]] = to[higher]
     return rows[higher]

@@ -36,7 +36,7 @@ MAX_RESTARTS = 5
 
 
 class Snapshots:
-    """Searches a store, and brings its corpus up to date before: only what changed is read.
+    """Searches a store, and brings its corpus up to date before: only changes are read.
 
     Threads may share it. A corpus that was handed out never changes. If a document of it is gone by the
     time that its text is wanted, `Vanished` is raised and the search begins anew.
@@ -70,9 +70,9 @@ class Snapshots:
         return Question.of(text, self._embedded(text, embedder), history)
 
     def find(self, question: Question, request: SearchRequest, scope: Scope) -> Evidence:
-        """Search for a question; begun anew where a document is deleted that is about to be read.
+        """Search for a question; begin anew if a document is deleted that is about to be read.
 
-        Errors as in `HWDAGIndex.search`, and `IndexBusy` where documents disappear faster than they
+        Errors as in `HWDAGIndex.search`, and `IndexBusy` if documents disappear faster than they
         are read.
         """
         for _ in range(MAX_RESTARTS):
@@ -136,7 +136,7 @@ class Snapshots:
 
     def current(self) -> Corpus:
         """Return all documents of this moment; the same object if nothing has changed."""
-        self._store.data_version()  # why: after a fork it raises, where the lock might never open
+        self._store.data_version()  # why: after a fork it raises, while the lock might never open
         with self._catching_up:
             version = self._store.data_version()
             if version != self._version:

@@ -170,7 +170,7 @@ class SearchState:
         max_new_tokens: int = MAX_NEW_TOKENS,
         is_quoted: bool = False,
     ) -> Evidence:
-        """Finish the search; the `note` names what was done."""
+        """Finish the search; the `note` names the way of searching."""
         plan, budget = self.request.plan, self.budget
         notes = [f'method "{plan.rules.method}": {note}']
         if budget.limit < plan.token_budget:
@@ -220,7 +220,7 @@ class SearchState:
         if not nodes:  # a reader would make an answer up
             return None if request.deadline.stopped else 0.0
         fits = getattr(request.embedder, "fingerprint", None) == fitted()["embedder"]
-        # why not with a history: a question that refers to others does not name what it is about
+        # why not with a history: a question that refers to others does not name its subject
         if request.plan.rules.follows_papers or self.question.history or not fits:
             return None
         is_default = request.reader.name == fitted()["reader"]

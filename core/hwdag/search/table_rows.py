@@ -1,4 +1,4 @@
-"""Rows of tables: which of them match a question best (ours).
+"""Rows of tables: which of them match a question best (not in the papers).
 
 Rows of a table resemble each other, so similarity hardly separates them. The right one is known by
 a question word that no other row has, not counting words of the table's heading.

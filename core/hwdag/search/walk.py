@@ -55,7 +55,7 @@ class _Visits:
     def begin(self, initial: Sequence[int]) -> None:
         """Read the initial set, in a forward of those that stay in the cache and one of the others."""
         stopping = self._state.stopping
-        # why the others first: they do not change what the rest attends to
+        # why the others first: they do not change the attention of the rest
         for stay, group in groupby(sorted(initial, key=self._stays), self._stays):
             if stopping.reason:
                 return

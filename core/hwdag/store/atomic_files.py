@@ -28,7 +28,7 @@ _NO_DATABASE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 @contextmanager
 def unfinished_file(path: Path) -> Iterator[Path]:
-    """Yield a new name in the folder of `path`, and remove what has that name at the end."""
+    """Yield a new name in the folder of `path`, and remove the file of that name at the end."""
     remove_leftovers(path)
     process = os.getpid()
     name = f"{path.name}{_MARK}{_host()}-{process}-{_start_of(process)}-{secrets.token_hex(4)}"

@@ -82,13 +82,13 @@ def encode(result: Value) -> bytes:
 
 
 def decode(value: bytes) -> Any:
-    """Return what was encoded. Raises one of `UNSOUND` for most other bytes."""
+    """Return the encoded value. Raises one of `UNSOUND` for most other bytes."""
     # why this byte: safetensors begins with the length of its header, which ends with a zero byte
     return load(value) if value[7:8] == b"\0" else json.loads(value)
 
 
 class Calls(ABC):
-    """Finished calls by key: asks for what is missing, and keeps it before the next call begins.
+    """Finished calls by key: asks for missing ones, and keeps them before the next call begins.
 
     Attributes:
         kept: keys of the calls that a later version of the document may need again.
@@ -127,7 +127,7 @@ class Calls(ABC):
         Args:
             keys: of the calls; equal calls are made once.
             fits: checks a cached value; a call whose value does not fit is made again.
-            call: makes the calls with these ordinals, and returns what `encode` accepts. Their
+            call: makes the calls with these ordinals, and returns values that `encode` accepts. Their
                 results are committed before the next batch begins.
             size: most calls of a batch.
             order: sorts the missing ordinals.
@@ -292,7 +292,7 @@ class SharedCalls(Calls):
         self._owners = owners
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what any of its documents has."""
+        """Return the value that any of its documents has."""
         return next((found for one in self._owners[key] if (found := one.get(key))), None)
 
     def put_all(self, items: Mapping[bytes, bytes]) -> None:

@@ -49,7 +49,7 @@ def on_error(close: Callable[[], None]) -> Iterator[None]:
 
 
 class ThreadLock:
-    """A reentrant lock that raises in a forked process, where locks and connections do not work.
+    """A reentrant lock that raises in a forked process, in which locks and connections do not work.
 
     `name` appears in messages.
     """
@@ -277,7 +277,7 @@ class Database:
             return self._open().serialize()
 
     def bound(self, *, writing: bool = False) -> None:
-        """Limit steps and value sizes of the transaction to what a file of this size can need."""
+        """Limit steps and value sizes of the transaction to the needs of a file of this size."""
         connection = self._open()
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         self._steps, self._most_steps = 0, 10 * STEPS + pages * MOST_STEPS_PER_PAGE

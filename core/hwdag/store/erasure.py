@@ -11,7 +11,7 @@ pages hold only numbers, and 64-bit hashes to find rows by.
 deleted the journal. A kill in between leaves old pages beyond the end, which no deletion reaches. So
 the file is cut to its number of pages before every write.
 
-**The cache of model calls.** Replies repeat what a document says, so every call has an owner and is
+**The cache of model calls.** Replies repeat the text of a document, so every call has an owner and is
 deleted with it (`hwdag.store.calls`). The calls of a version whose build was given up are deleted when
 the stored version turns out to be unchanged, or when the document is deleted or pruned.
 

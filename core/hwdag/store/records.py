@@ -479,7 +479,7 @@ def check_slots(connection: sqlite3.Connection) -> None:
 
 
 def read_head(connection: sqlite3.Connection, number: int | None) -> Head | None:
-    """Read what is known of a document without its text; None if there is none; raises `IndexCorrupt`."""
+    """Read the head of a document, without its text; None if there is none; raises `IndexCorrupt`."""
     row = connection.execute(_SELECT_HEAD, [number]).fetchone()
     if row is None:
         return None

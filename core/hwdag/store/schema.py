@@ -138,7 +138,7 @@ def expected() -> frozenset[Definition]:
 
 
 def definitions(connection: sqlite3.Connection) -> frozenset[Definition]:
-    """Read the definitions of a file, up to what an index can have."""
+    """Read the definitions of a file, up to the most that an index can have."""
     # why limits: a foreign file may define a lot
     query = (
         "SELECT type, name, tbl_name, rootpage, substr(sql, 1, 2000) FROM sqlite_master LIMIT 99"

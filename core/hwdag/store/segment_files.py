@@ -1,7 +1,7 @@
-"""Large segments in files next to the index, mapped into memory: a new process reads what it needs.
+"""Large segments in files next to the index, mapped into memory: a new process reads the pages that it needs.
 
 A folder `NAME.arrays` holds a folder per segment, named after its first and last document, with one
-`.npy` file per array. It is a cache: anybody may delete it. The index file alone says what is true: a
+`.npy` file per array. It is a cache: anybody may delete it. The index file alone is authoritative: a
 segment is used if it was made of the very documents that the index holds between those two, by their
 checksums, and removed if it was not. There are no texts in it, but embeddings and hashes of words, so it
 goes with each of its documents, see `hwdag.store.erasure`.
@@ -78,7 +78,7 @@ class SegmentFiles:
         self._place = None if os.name == "nt" else place
 
     def segments(self) -> Iterator[Segment]:
-        """Yield those that hold what the store holds, ascending and apart; others are removed."""
+        """Yield the segments that equal the store, ascending and apart; others are removed."""
         done = 0
         place = self._place
         if place is None:
@@ -112,7 +112,7 @@ class SegmentFiles:
             return None  # its target is not ours
         if not parent.is_dir():
             parent.mkdir()
-            # whoever may change the index may remove what is here
+            # whoever may change the index may remove these files
             shutil.copymode(place.parent, parent)
         with unfinished_file(place) as unfinished:
             unfinished.mkdir(mode=0o700)
@@ -229,7 +229,7 @@ def _others_may_write(seen: os.stat_result) -> bool:
 
 
 def _unload(maps: Mapping[str, NDArray[Any]]) -> None:
-    """Remove what was checked from the memory of the process again."""
+    """Remove the checked pages from the memory of the process again."""
     for array in maps.values():
         if memory := _memory_of(array):
             memory.madvise(mmap.MADV_DONTNEED)

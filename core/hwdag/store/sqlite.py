@@ -569,11 +569,11 @@ class StoreView(Mapping[str, T]):
         return found.keys()
 
     def items(self) -> ItemsView[str, T]:
-        """Return pairs of an id and what `read` returns for it."""
+        """Return pairs of an id and the result of `read` for it."""
         return _Items(self)
 
     def values(self) -> ValuesView[T]:
-        """Return what `read` returns for every document."""
+        """Return the result of `read` for every document."""
         return _Values(self)
 
     def _present(self) -> Iterator[tuple[str, T]]:

@@ -265,7 +265,7 @@ def _write(
     last_call: int,
     before: int = 0,
 ) -> int:
-    """Write what `read_document` returned, where `before` calls are already; returns the new number."""
+    """Write the result of `read_document` after `before` calls; return the new number."""
     new.database.bound(writing=True)
     with new.database.errors():
         return write_rows(target, rows, last_call if last_call == PENDING else before + last_call)

@@ -1,4 +1,4 @@
-"""Which part of a message asks, and whether that can be understood without what is before it (not in the papers).
+"""Which part of a message asks, and whether that can be understood without the text before it (not in the papers).
 
 A question within a conversation cannot if it has no words of its own ("Why?"), is no whole question ("And in winter?"), or has a pronoun
 whose antecedent it does not name ("When was she born?").

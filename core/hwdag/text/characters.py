@@ -1,7 +1,7 @@
 """Characters that cannot be taken as they are: by a tokenizer, within a line, on a terminal.
 
-Stored texts stay what they were, since spans count their characters. Those that stand in for others
-in a prompt do so one for one; only what is shown to people, or sent to a writer, gets longer.
+Stored texts do not change, since spans count their characters. Characters that replace others
+in a prompt do so one for one; only text that is shown to people, or sent to a writer, gets longer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_blank(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    r"""Spell out what a terminal may not show, as JSON does: characters that move the cursor, reorder or hide."""
+    r"""Spell out, as JSON does, characters that a terminal may not show: characters that move the cursor, reorder or hide."""
     return _UNSEEN.sub(_escaped, text)
 
 

@@ -23,10 +23,10 @@ Cut = Callable[[str, Span], list[Span]]  # a span of a text to smaller ones
 COUNT_BATCH = 1024
 """Texts per call of `count_tokens`, so that counting a huge document takes little memory."""
 
-FRAGMENT_TOKENS = 6  # a leaf of fewer tokens says nothing alone
+FRAGMENT_TOKENS = 6  # a leaf of fewer tokens is not enough alone
 
 _Held = Literal["", "heading", "greeting", "open", "fragment"]
-"""Why a piece says nothing alone: a heading, a greeting, a short line that does not end like a sentence, or a
+"""Why a piece is not enough alone: a heading, a greeting, a short line that does not end like a sentence, or a
 short sentence."""
 
 LONGEST_CLUSTER = 8
@@ -56,7 +56,7 @@ def chunk(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
 def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
     """Cut a text into single sentences, and those beyond `limit` tokens as `chunk` does.
 
-    What says nothing alone joins a neighbour, if there is room: a heading what follows; a fragment of
+    A piece that is not enough alone joins a neighbour, if there is room: a heading the text that follows; a fragment of
     fewer than `FRAGMENT_TOKENS` tokens ("Yes."), and a greeting, the sentence that follows in the same
     block, else the one before it. A greeting or an unfinished fragment that is a block of its own joins
     the next block. A row of a table joins nothing. The spans have the same properties as those of `chunk`.
@@ -89,7 +89,7 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
 
 
 def _held(text: str, span: Span, count: int) -> _Held:
-    """Return why a sentence says nothing alone; "" if it does say something."""
+    """Return why a sentence is not enough alone; "" if it is."""
     piece = text[span.start : span.end]
     if is_heading_line(piece):
         return "heading"
@@ -103,7 +103,7 @@ def _held(text: str, span: Span, count: int) -> _Held:
 
 
 def _follows(text: str, before: Span, span: Span, held: _Held, kind: _Held) -> bool:
-    """Return whether what says nothing alone joins the sentence that follows it."""
+    """Return whether a piece that is not enough alone joins the sentence that follows it."""
     is_apart = text.count("\n", before.end, span.start) > 1
     if held == "heading":
         return True
@@ -111,7 +111,7 @@ def _follows(text: str, before: Span, span: Span, held: _Held, kind: _Held) -> b
 
 
 def _join_back(text: str, found: list[Span], counts: list[int], held: _Held, limit: int) -> None:
-    """Join the last piece, if it says nothing alone, to the one before it, unless a blank line parts them."""
+    """Join the last piece, if it is not enough alone, to the one before it, unless a blank line parts them."""
     if (
         held not in ("fragment", "open", "greeting")
         or len(found) < 2
@@ -177,7 +177,7 @@ class _Meter:
 
 
 def _atoms(meter: _Meter, limit: int) -> tuple[list[Span], list[int]]:
-    """Sentences, and where they exceed the limit ever smaller parts of them, with their tokens."""
+    """Yield sentences, and of those beyond the limit ever smaller parts, with their tokens."""
     spans = sentences(meter.text)
     counts = dict(zip(spans, meter.tokens(spans), strict=True))
     cuts: tuple[Cut, ...] = (

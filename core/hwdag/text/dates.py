@@ -1,4 +1,4 @@
-"""Dates in a text, in the form of ISO 8601, and questions that ask for the present (ours)."""
+"""Dates in a text, in the form of ISO 8601, and questions that ask for the present (not in the papers)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The outline of a text: the heading and the paragraph of each passage.
 
-A sentence taken out of its section has lost what it is about; its heading gives that back, to the
+A sentence taken out of its section has lost its subject; its heading gives that back, to the
 embedding and to the words that are searched. Markdown headings, underlined ones, single
 lines, and a title line above its paragraph (labelled, as in "Passage 3:", or not) are recognised.
 """
@@ -122,7 +122,7 @@ class Outline:
         """Return the heading that a span begins under, or begins with, after those above it.
 
         "Museum > Prices" for example, since other documents have prices, too; "" if there is none. The
-        header of a Markdown table is the last heading of its rows: a number alone says nothing. So are the
+        header of a Markdown table is the last heading of its rows: a number alone means nothing. So are the
         items that an item of an inner list belongs to.
         """
         i = bisect_right(self._starts, span.start)

@@ -1,4 +1,4 @@
-"""The language of a text: where its sentences end, and what is written about it."""
+"""The language of a text: it decides where sentences end, and in which words prompts ask."""
 
 from __future__ import annotations
 

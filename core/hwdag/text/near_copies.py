@@ -1,4 +1,4 @@
-"""Which Information Points are worth a node (ours): no copies, and no number that the text has elsewhere.
+"""Which Information Points are worth a node (not in the papers): no copies, and no number that the text has elsewhere.
 
 A point that repeats a sentence costs a node and an edge, and condenses nothing. A small writer moves years
 from one sentence to another.

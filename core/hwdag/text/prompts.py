@@ -1,7 +1,7 @@
 """Every prompt, with its source, and all of them replaceable.
 
 A template is plain text with `{name}` fields; it is cut at its fields, never formatted, so that
-braces in documents and questions stay what they are.
+braces in documents and questions stay as they are.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class SummaryPrompt:
     def cut(self, language: str, window: str = "") -> tuple[str, str]:
         """Return the text before and after the window.
 
-        `language` is "same" as that of the window, a name, or "" to leave it unsaid; it is said where
+        `language` is "same" as that of the window, a name, or "" to leave it out; it is named if
         the template has a field for it.
         """
         if language == "same":
@@ -136,10 +136,10 @@ class SearchPrompts:
     Attributes:
         opening: the template of question and nodes: {question}, and {information} at the end.
         probe: follows the nodes to ask whether they are enough, and is forgotten after each try;
-            empty where the opening asks it.
+            empty if the opening asks it.
         answer: asks for the answer. In it and in the probe, {question} is the question again; in it,
             {language} asks for the language of a question that is not in English.
-        overview: takes the place of `answer` where the question is about the whole of the documents.
+        overview: takes the place of `answer` if the question is about the whole of the documents.
         second_turn: the answer is asked for in a second turn, after the reader's own "Yes" or "No",
             as in the papers; otherwise in the turn of the nodes.
         yes, no: spellings of the two replies to the probe.
@@ -195,7 +195,7 @@ class SearchPrompts:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """All prompts of the method; replace what you like: `Prompts(summary=SummaryPrompt("..."))`.
+    """All prompts of the method; replace any of them: `Prompts(summary=SummaryPrompt("..."))`.
 
     Attributes:
         summary: asks for Information Points; None is `CONDENSE`, in the papers' methods the papers' words.

@@ -118,7 +118,7 @@ def trimmed(text: str, start: int, end: int) -> Span:
 
 
 def blocks(text: str) -> Iterator[tuple[Span, LineKind]]:
-    """Yield paragraphs, and every line that stands for itself, each with the kind of its first line.
+    """Yield paragraphs, and every line of its own, each with the kind of its first line.
 
     The spans are disjoint and cover the whole text.
     """

@@ -308,7 +308,7 @@ def is_rule(line: str) -> bool:
 def separated_lines(text: str, noted: Counter[str] | None = None) -> list[str]:
     """Return the rows of a text with a separator, such as CSV, as `table_lines`; its lines if it has none.
 
-    What stands alone in its line above the table is its title. Rows above it that have fewer cells and
+    A text alone in its line above the table is its title. Rows above it that have fewer cells and
     an empty line below them do not belong to it.
     """
     try:
@@ -395,7 +395,7 @@ def _separator(text: str) -> str:
     """Return the sign that parts most of the first lines into equally many cells; a comma if none does."""
     head = list(islice(StringIO(text[:SNIFFED], ""), 50))
     agreeing = dict[str, int]()
-    # why in this order: where as many agree, commas may be those of numbers
+    # why in this order: if as many agree, commas may be those of numbers
     for sign in "\t;|,":
         widths = Counter(len(row) for row in csv.reader(head, delimiter=sign))
         agreeing[sign] = max((n for width, n in widths.items() if width > 1), default=0)

@@ -9,7 +9,7 @@ _THOUGHT = re.compile(r"\A(?s:.*?)</think(?:ing)?>[ \t]*\n\s*(?=\S)", re.IGNOREC
 
 
 def without_thinking(pieces: Iterable[str]) -> Iterator[str]:
-    """Leave out what a reasoning model thinks aloud before its reply, `<think>...</think>`."""
+    """Leave out the thoughts of a reasoning model before its reply, `<think>...</think>`."""
     opening, closing_mark, held, thinks = "<think>", "</think>", "", None
     for piece in pieces:
         held += piece
@@ -33,7 +33,7 @@ def without_thinking(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def without_thought(reply: str) -> str:
-    """Leave out what a reasoning model thought aloud before a whole reply.
+    """Leave out the thoughts of a reasoning model before a whole reply.
 
     Some chat templates open the block themselves. Then it ends at the end of a line before the reply.
     """

@@ -17,7 +17,7 @@ their them then there these they this those to was we were what when where which
 whose why will with would you your
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
-"""English words that say nothing about what a text is about."""
+"""English words that are in texts about anything."""
 
 _MONTH_NAMES = """
 january januar janvier januari enero gennaio janeiro

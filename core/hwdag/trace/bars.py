@@ -42,7 +42,7 @@ class Bars:
     """One tqdm bar per stage, on standard error; other messages there appear whole, above the bars."""
 
     def __init__(self) -> None:
-        self._stream: TextIO | None = None  # where the bars of open stages are
+        self._stream: TextIO | None = None  # that show the bars of open stages
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:

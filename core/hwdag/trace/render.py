@@ -61,7 +61,7 @@ def found_line(step: Step, width: int = WIDTH) -> str:
 
 
 def how_line(answer: Answer, seconds: float) -> str:
-    """Say in one line what an answer was found in."""
+    """Describe the evidence of an answer in one line."""
     steps = answer.retrieval.context
     documents = len({step.node.document_id for step in steps})
     said = f"from {_count(len(steps), 'passage')} of {_count(documents, 'document')}"

@@ -56,7 +56,7 @@ def telling(opened: Span | None, on_step: OnStep | None) -> OnStep | None:
 
 
 def add_retrieval(opened: Span | None, retrieval: Retrieval) -> None:
-    """Record which nodes were read, why the walk stopped and what it cost."""
+    """Record which nodes were read, why the walk stopped and its cost."""
     if opened is None:
         return
     opened.set_attributes(
