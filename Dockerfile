@@ -1,7 +1,7 @@
 # `hwdag serve` on a CPU. Both default models are in the image, so it runs without a network:
 #   docker build -t hwdag .
 #   docker run --rm -p 127.0.0.1:8000:8000 -v hwdag:/data hwdag
-# docs/serve.md has more. tests/project/test_container.py checks this file and runs its steps.
+# docs/serve.md has more. tests/project/test_container.py checks this file, test_package.py runs its steps.
 FROM python:3.11.14-slim-trixie
 
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def outside(**changes: str) -> dict[str, str]:
 
 
 def run(*command: object, cwd: Path, env: dict[str, str] | None = None) -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -32,21 +31,18 @@ def run(*command: object, cwd: Path, env: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
-def environment(folder: Path, *options: str) -> Path:
-    """Return the Python of a new virtual environment."""
-    run(sys.executable, "-m", "venv", *options, "venv", cwd=folder)
-    return folder / "venv" / "bin" / "python"
-
-
 def take_over_bytecode(python: Path) -> None:
-    """Spare the compiling of files that are those of this environment; Python looks whether they are."""
+    """Spare the compiling of files that are those of this environment; Python checks that they are."""
     here = Path(sysconfig.get_path("purelib"))
     there = Path(run(python, "-c", PURELIB, cwd=python.parent).strip())
-    for compiled in here.rglob("__pycache__/*.pyc"):
-        place = there / compiled.relative_to(here)
-        if place.parent.parent.is_dir() and not place.exists():
-            place.parent.mkdir(exist_ok=True)
+    for folder, subfolders, _ in os.walk(there):
+        known = here / Path(folder).relative_to(there) / "__pycache__"
+        if "__pycache__" in subfolders or not known.is_dir():
+            continue
+        place = Path(folder, "__pycache__")
+        place.mkdir()
+        for compiled in known.iterdir():
             try:
-                place.hardlink_to(compiled)  # Python never writes into such a file, it replaces it
+                (place / compiled.name).hardlink_to(compiled)  # Python replaces such a file
             except OSError:  # on another disk
                 shutil.copy2(compiled, place)

@@ -1,4 +1,4 @@
-"""What an installed hwdag has to do, by the Python of its environment and not of the checkout.
+"""The duties of an installed hwdag, checked by the Python of its environment and not of the checkout.
 
     python tests/installed.py core llama_index
 
@@ -25,7 +25,7 @@ FOUND = [(TEXTS[0], [[0, len(TEXTS[0])]])]
 
 
 def core():
-    """Both default models, from their wheels, and a file."""
+    """Use both default models, from their wheels, and a file."""
     file = Path("installed.hwdag")
     file.unlink(missing_ok=True)
     index = hwdag.HWDAGIndex.from_documents(TEXTS, path=file)
@@ -51,6 +51,15 @@ def llama_index():
     assert [(node.text, node.metadata["hwdag"]["spans"]) for node in best] == FOUND, best
 
 
+def thin_llama_index():
+    """Check that the namespace of LlamaIndex has the same classes."""
+    import llama_index.retrievers.hwdag as thin
+
+    import llama_index_hwdag
+
+    assert all(getattr(thin, name) is getattr(llama_index_hwdag, name) for name in thin.__all__)
+
+
 def langchain():
     from langchain_core.documents import Document
 
@@ -74,7 +83,7 @@ def haystack():
 
 
 def evaluation():
-    """What the libraries of the extra `lab` are used for: metrics."""
+    """Compute metrics by the libraries of the extra `lab`."""
     from hwdag_lab.eval.text_metrics import bleu4, rouge_l
 
     assert rouge_l(TEXTS[0], TEXTS[:1]) == 1
@@ -82,7 +91,7 @@ def evaluation():
 
 
 def clusters():
-    """Those of RAPTOR; their libraries take long to compile."""
+    """Find the clusters of RAPTOR; their libraries take long to compile."""
     import numpy as np
 
     from hwdag_lab.methods.raptor import RaptorConfig, soft_clusters
@@ -93,7 +102,7 @@ def clusters():
 
 
 def refused(framework, extra):
-    """Nothing of the framework is installed, and the package says what to install."""
+    """Check that the framework is not installed, and that the package names the extra that brings it."""
     found = importlib.metadata.packages_distributions().items()
     names = {name.lower() for name, distributions in found if set(distributions) != {"hwdag"}}
     assert not {name for name in names if name.startswith(framework)}
