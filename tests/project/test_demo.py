@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from margins import check_margin
+from margins import check_margins
 
 from hwdag import HWDAGIndex
 from hwdag.lm.default import load_reader
@@ -13,9 +13,8 @@ from hwdag_app.main import main
 
 
 @pytest.mark.model
-@pytest.mark.parametrize(("question", "answer"), [(q, a) for _, q, a in QUESTIONS if a])
-def test_answers_have_a_margin(question, answer):
-    check_margin(town(), question, answer)
+def test_answers_have_a_margin():
+    check_margins(town(), {question: answer for _, question, answer in QUESTIONS if answer})
 
 
 @pytest.mark.model
@@ -31,7 +30,6 @@ def test_the_refusal_has_a_margin(dtype):
 
 @pytest.mark.model
 def test_the_demo_shows_answers_with_sources(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("hwdag_app.cli.demo.cache_folder", lambda: tmp_path)
     assert main(["demo"]) == 0
     shown = capsys.readouterr().out

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from margins import check_margin
+from margins import check_margins
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -39,7 +39,7 @@ def test_the_first_example_prints_the_output_that_follows_it_with_a_margin(
     assert lines[0] == lines[1]
     assert "the Sorensen family" in promised
     (question,) = re.findall(r'index\.answer\("([^"]+)"\)', EXAMPLES[0])
-    check_margin(names["documents"], question, "the Sorensen family")
+    check_margins(names["documents"], {question: "the Sorensen family"})
 
 
 @pytest.mark.parametrize(

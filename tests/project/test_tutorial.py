@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from margins import check_margin
+from margins import check_margins
 
 from hwdag_app.main import main
 from hwdag_files.read import read_documents
@@ -39,8 +39,8 @@ def test_the_commands_of_the_tutorial_run(tmp_path, monkeypatch, capsys):
     lines = "".join(blocks("tutorial", "sh")).replace("\\\n", " ").splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith("hwdag ")]
     assert [command[1] for command in commands] == ["build", "ask", "ask", "refresh"]
-    for question in {command[3] for command in commands if command[1] == "ask"}:
-        check_margin([*read_documents(["town"])], question, "the Sorensen family")
+    asked = {command[3]: "the Sorensen family" for command in commands if command[1] == "ask"}
+    check_margins([*read_documents(["town"])], asked)
     for command in commands:
         assert main(command[1:]) == 0
     assert capsys.readouterr().out.count("answer: the Sorensen family") == 2
