@@ -4,7 +4,7 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import partial
 
 import pytest
 from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS, TAKEOVER
@@ -68,29 +68,21 @@ def entries_of(documents, lm=None, **options):
         return {entry.document.id: entry for entry in load_all(store)}
 
 
-@cache
-def benign(generated):
-    return entries_of(BENIGN, generated=generated)
-
-
 # --- one document cannot change another ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("generated", [False, True], ids=["extractive", "generated"])
-@pytest.mark.parametrize("name", ATTACKS)
-def test_another_document_is_the_same_with_and_without(name, generated):
-    alone = benign(generated)
-    hostile = Document("hostile", ATTACKS[name], without_surrogates(ATTACKS[name][:100])[0])
-    for documents in ([hostile, *BENIGN], [BENIGN[0], hostile, BENIGN[1]]):
-        together = entries_of(documents, generated=generated)
-        for document in BENIGN:
-            assert_same(together[document.id], alone[document.id])
-
-
-@pytest.mark.parametrize("generated", [False, True], ids=["extractive", "generated"])
-def test_every_node_rests_on_its_own_document(generated):
-    documents = [*BENIGN, *(Document(name, text) for name, text in ATTACKS.items())]
-    for key, (document, graph, _) in entries_of(documents, generated=generated).items():
+def test_documents_stay_the_same_among_hostile_ones_and_nodes_rest_on_their_own(generated):
+    alone = entries_of(BENIGN, generated=generated)
+    hostile = [
+        Document(name, text, without_surrogates(text[:100])[0]) for name, text in ATTACKS.items()
+    ]
+    half = len(hostile) // 2
+    documents = [*hostile[:half], BENIGN[0], *hostile[half:], BENIGN[1]]
+    together = entries_of(documents, generated=generated)
+    for document in BENIGN:
+        assert_same(together[document.id], alone[document.id])
+    for key, (document, graph, _) in together.items():
         assert {node.document_id for node in graph.nodes} == {key}
         assert all(span.end <= len(document.text) for n in graph.nodes for span in n.sources)
         forged = [node for node in graph.nodes if "FORGED" in node.text]
@@ -182,7 +174,7 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
         assert graph.height <= MAX_LEVELS
 
 
-@pytest.mark.parametrize("unit", ["* a\n", "*\n", "# a\n\n", "- a\n  b\n", "a b c. "])
+@pytest.mark.parametrize("unit", ["* a\n", "# a\n\n", "a b c. "])
 def test_cost_grows_with_the_length_and_no_faster(unit):
     costs = []
     for size in (1_000, 4_000):  # of several windows each, so that both have as many levels
@@ -227,11 +219,10 @@ def controls_of(codec):
     return {known[token] for token in CONTROL_TOKENS if token in known}
 
 
-@pytest.mark.parametrize("token", CONTROL_TOKENS)
-def test_every_family_of_control_tokens_is_plain_text(token):
+def test_every_family_of_control_tokens_is_plain_text():
     codec = Codec(knowing_all_families())
-    assert codec.control(token) in ([codec.tokenizer.get_vocab()[token]], codec.control(token))
-    for text in (token, f" {token} ", f"a{token}b", token * 3, f"<{token}>", f"{token}\u200b"):
+    forms = ("{}", " {} ", "a{}b", "{0}{0}{0}", "<{}>", "{}\u200b")
+    for text in (form.format(token) for token in CONTROL_TOKENS for form in forms):
         ids = codec.encode(text)
         assert controls_of(codec).isdisjoint(ids)
         assert codec.count([text]) == [len(ids)]
@@ -377,12 +368,12 @@ def test_nodes_that_spell_a_control_token_together_do_not_make_one():
     assert_only_templates_have_controls(lm, seen.rows)
 
 
-@pytest.mark.parametrize("token", CONTROL_TOKENS)
-def test_a_remote_writer_is_not_sent_the_spelling(token):
-    text = disarmed(f"a {token}{token} b")
-    assert token not in text
-    assert text.replace(" ", "") == f"a{token}{token}b"
-    assert disarmed(text) == text
+def test_a_remote_writer_is_not_sent_the_spelling():
+    for token in CONTROL_TOKENS:
+        text = disarmed(f"a {token}{token} b")
+        assert token not in text
+        assert text.replace(" ", "") == f"a{token}{token}b"
+        assert disarmed(text) == text
 
 
 def test_a_function_as_writer_is_sent_no_spelling_of_a_text():
@@ -493,15 +484,12 @@ HARMFUL = [
 ]
 
 
-@pytest.mark.parametrize("char", HARMFUL, ids=ascii)
-def test_what_moves_the_cursor_reorders_or_hides_is_spelled_out(char):
-    shown = visible(f"a{char}b")
-    assert char not in shown
-    assert shown.isprintable()
-    assert visible(shown) == shown
-    assert json.loads(f'"{shown}"').encode("utf-16", "surrogatepass") == f"a{char}b".encode(
-        "utf-16", "surrogatepass"
-    )
+def test_what_moves_the_cursor_reorders_or_hides_is_spelled_out():
+    for text in (f"a{char}b" for char in HARMFUL):
+        shown = visible(text)
+        assert shown.isprintable() and text[1] not in shown, ascii(text)
+        assert visible(shown) == shown
+        assert list(json.loads(f'"{shown}"')) == list(text)
 
 
 def test_scripts_and_emoji_are_shown_as_they_are():
