@@ -63,7 +63,7 @@ def test_forty_clients_that_leave_free_the_server_and_the_one_behind_it():
         ThreadPoolExecutor(40) as threads,
     ):
         paths = list(ASKED) * 20
-        statuses = list(threads.map(lambda path: post(address, path, 6), paths))
+        statuses = list(threads.map(lambda path: post(address, path, 2), paths))
         assert set(statuses) == {503, None}
         assert behind.most_active <= SLOTS
         until(lambda: behind.active == 0)
@@ -82,7 +82,7 @@ def test_a_slot_is_held_until_its_thread_has_ended():
 
     with asking(answerer) as address, ThreadPoolExecutor(SLOTS) as threads:
         paths = (list(ASKED) * SLOTS)[:SLOTS]
-        left = threads.map(lambda path: post(address, path, 5), paths)
+        left = threads.map(lambda path: post(address, path, 2), paths)
         assert list(left) == [None] * SLOTS
         for path in ASKED:
             began = time.monotonic()

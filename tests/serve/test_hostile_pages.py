@@ -125,16 +125,11 @@ def find_everything(inside):
             button.click()
 
 
-@pytest.mark.parametrize("shown", ["answer", "walk", "graphs", "notebook"])
-def test_a_page_shows_hostile_texts_and_obeys_none(index, answer, visit, shown):
-    text = {
-        "answer": lambda: index.to_html(walk=answer),
-        "walk": answer.retrieval.to_html,
-        "graphs": index.to_html,
-        "notebook": lambda: framed(answer.to_html()),
-    }[shown]()
-    page = visit(text)
-    inside = page.frame_locator("iframe") if shown == "notebook" else page
+@pytest.mark.parametrize("is_framed", [False, True], ids=["page", "notebook"])
+def test_a_page_shows_hostile_texts_and_obeys_none(index, answer, visit, is_framed):
+    """Show an answer, its walk and its graphs; in the frame of a notebook, answer and walk."""
+    page = visit(framed(answer.to_html()) if is_framed else index.to_html(walk=answer))
+    inside = page.frame_locator("iframe") if is_framed else page
     inside.get_by_role("combobox", name="Document").first.wait_for()
     touch_everything(inside)
 

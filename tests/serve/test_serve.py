@@ -352,11 +352,12 @@ def test_the_client_of_openai_asks_and_a_client_that_leaves_ends_its_question(pr
             tokens or same.reader.count_tokens([said.content])[0]
         )
 
+    slowly = [{"role": "user", "content": f"{QUESTION} Take it slowly."}]
     for stream in (True, False):
         before = len(read.read_text().splitlines())
         with pytest.raises(openai.APITimeoutError):
             found = client.chat.completions.create(
-                model="hwdag", messages=message, stream=stream, timeout=0.5
+                model="hwdag", messages=slowly, stream=stream, timeout=0.5
             )
             list(found)
         metrics = {"Authorization": f"Bearer {TOKEN}"}
@@ -389,7 +390,7 @@ def test_the_live_page_is_used_as_a_person_would(process, browser, tmp_path):
     page.locator(".uploads").get_by_text("done").wait_for()
     page.get_by_role("button", name="Delete hostile.txt").wait_for()  # one; the list is read anew
 
-    page.get_by_label("Question").fill(f"Who built the harbour? {hostile}")
+    page.get_by_label("Question").fill(f"Who built the harbour so slowly? {hostile}")
     assert page.locator(".greeting button").count() >= 2
     page.get_by_text("Ways to search").click()
     page.get_by_label("Compare with").select_option("similarity")
