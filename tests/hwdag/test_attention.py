@@ -58,8 +58,7 @@ def padded(lm):
     return ids, {"attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
 
 
-@pytest.mark.parametrize("keys", [KEYS, FEW_KEYS])
-@pytest.mark.parametrize("heads", [None, SOME_HEADS])
+@pytest.mark.parametrize(("heads", "keys"), [(None, KEYS), (SOME_HEADS, FEW_KEYS)])
 def test_capture_equals_eager_in_a_left_padded_batch(lm, padded, heads, keys):
     ids, inputs = padded
     with torch.no_grad():
@@ -74,8 +73,7 @@ def test_capture_equals_eager_in_a_left_padded_batch(lm, padded, heads, keys):
     torch.testing.assert_close(logits[1, 9:], plain[1, 9:], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("keys", [KEYS, FEW_KEYS])
-@pytest.mark.parametrize("heads", [None, SOME_HEADS])
+@pytest.mark.parametrize(("heads", "keys"), [(None, FEW_KEYS), (SOME_HEADS, KEYS)])
 def test_capture_equals_eager_on_top_of_a_cache(lm, padded, heads, keys):
     ids = padded[0][:1]
     cache = DynamicCache()

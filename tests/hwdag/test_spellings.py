@@ -1,5 +1,7 @@
 """One file under several paths is one document, or a note says so; copies and missing files are named."""
 
+import shutil
+
 import pytest
 from index_world import index_of
 
@@ -12,13 +14,23 @@ from hwdag_files.read import read_documents
 pytestmark = pytest.mark.model
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "notes").mkdir()
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder of two notes, and their index."""
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "notes").mkdir()
     for name in ("dike", "mill"):
-        (tmp_path / "notes" / f"{name}.md").write_text(f"The {name} is old.\n")
-    assert main(["build", "notes", "-o", "i.hwdag", "-q"]) == 0
+        (folder / "notes" / f"{name}.md").write_text(f"The {name} is old.\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["build", "notes", "-o", "i.hwdag", "-q"]) == 0
+    return folder
+
+
+@pytest.fixture
+def folder(built, tmp_path, monkeypatch):
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

@@ -61,7 +61,7 @@ def search(graph, vectors, query, lm, config, **options):
 )
 def test_the_walk_equals_the_reference(family, chat):
     lm = HuggingFaceLM(model(family), tokenizer(chat))
-    for seed in range(4 if family == "llama" else 2):
+    for seed in range(4) if family == "llama" else [1]:
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, chunks=8, levels=3)
         vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
