@@ -14,9 +14,10 @@ _NAME = re.compile(r"(?:the )?[A-Z]\w+(?: [A-Z]\w+)*(?: family)?|\d[\d.,]*\d|\d"
 
 
 def rivals(texts, answer):
-    """Return the names and numbers of the texts that neither contain the answer nor are part of it."""
+    """Return the names of the texts, of a number the numbers, apart from those that overlap the answer."""
     said = answer.lower().rstrip(".")
     found = {name for text in texts for name in _NAME.findall(text)}
+    found = {name for name in found if name[-1].isdigit() == said[-1].isdigit()}
     return sorted(name for name in found if name.lower() not in said and said not in name.lower())
 
 
