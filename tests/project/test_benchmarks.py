@@ -41,9 +41,9 @@ def run(checkpoint, tmp_path, monkeypatch):
     found = tmp_path / "found.json"
 
     performance = import_module("performance")
-    monkeypatch.setattr(performance, "TEXT", performance.TEXT[:3000])
-    monkeypatch.setattr(performance, "AT_ONCE", 2)
-    monkeypatch.setattr(performance, "SHORT_DOCUMENTS", 4)
+    monkeypatch.setattr(performance, "TEXT", performance.TEXT[:1500])
+    for name, value in (("AT_ONCE", 2), ("SHORT_DOCUMENTS", 2), ("SHORT_WORDS", 40)):
+        monkeypatch.setattr(performance, name, value)
 
     def run(name, *options):
         program = import_module(name)

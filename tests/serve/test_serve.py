@@ -296,14 +296,14 @@ def test_the_command_refuses_before_it_serves(tmp_path, capsys):
     assert "index" in capsys.readouterr().err
 
 
-@pytest.fixture
-def process(tmp_path):
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
     """A server in a process of its own; its address, and the file of the nodes that it has read."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     httpx = pytest.importorskip("httpx")
-    read = tmp_path / "read.txt"
+    read = tmp_path_factory.mktemp("served") / "read.txt"
     read.touch()
     server = subprocess.Popen([sys.executable, WORLD, read, str(port)])
     try:
@@ -331,12 +331,13 @@ def test_the_client_of_openai_asks_and_a_client_that_leaves_ends_its_question(pr
     message = [{"role": "user", "content": QUESTION}]
     with index() as same:
         expected = same.answer(QUESTION, config=CONFIG)
+    before = len(read.read_text().splitlines())
     answer = client.chat.completions.create(model="hwdag", messages=message)
     said = answer.choices[0].message
     assert said.content == expected.text
     assert said.citations == expected.to_dict()["citations"]
     assert answer.usage.total_tokens == expected.usage.tokens
-    nodes = len(read.read_text().splitlines())
+    nodes = len(read.read_text().splitlines()) - before
     assert nodes == len(expected.retrieval.steps)
 
     options = {"stream": True, "stream_options": {"include_usage": True}}
@@ -426,6 +427,9 @@ def test_the_live_page_is_used_as_a_person_would(process, browser, tmp_path):
     page.locator(".found button").first.click()
     assert "Clara Holm" in page.locator(".details").inner_text()
     assert page.title() == "hwdag"
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete hostile.txt").click()
+    page.get_by_role("button", name="Delete hostile.txt").wait_for(state="detached")
     page.close()
     assert (complaints, elsewhere) == ([], [])
 
