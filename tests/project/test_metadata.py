@@ -33,6 +33,9 @@ def test_the_entry_of_the_registry_starts_this_version():
     assert entry["version"] == package["version"] == __version__
     assert package["identifier"] == PROJECT["name"]
     assert len(entry["description"]) <= 100  # else the registry refuses it
+    assert entry["$schema"].startswith("https://static.modelcontextprotocol.io/schemas/")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert "OWNER" not in entry["name"] or "date-released" not in citation
     # the registry compares the name with a line of the README that is on PyPI
     assert re.fullmatch(r"io\.github\.[\w-]+/[\w.-]+", entry["name"])
     assert f"<!-- mcp-name: {entry['name']} -->" in (ROOT / "README.md").read_text()
