@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from hwdag.answers.citations import Place, units_of
+from hwdag.answers.citations import Place, citable_sentences
 from hwdag.search.answerability import (
     answer_signals,
     fitted,
@@ -20,7 +20,7 @@ from hwdag.text.words import content_words
 from hwdag.types import Answer, Node, Retrieval
 
 NEAREST = 3  # sentences that are shown if there is no answer
-LONGEST = 300  # characters of each
+LONGEST_SHOWN = 300  # characters of each
 MOST_SAID = 8
 """Content words of a short answer, at most; a stream gives a longer one as it comes, unless it is doubtful."""
 NOT_FOUND = {
@@ -82,7 +82,7 @@ def not_found(retrieval: Retrieval) -> str:
     """Return the reply if the evidence does not hold an answer, with the nearest sentences."""
     said = NOT_FOUND[_language(retrieval)]
     shown = islice(_distinct(retrieval), NEAREST)
-    nearest = [bare(node)[:LONGEST] for node in shown]
+    nearest = [bare(node)[:LONGEST_SHOWN] for node in shown]
     return "\n- ".join([said, *nearest]) if nearest else _refusal(said)
 
 
@@ -91,7 +91,7 @@ def _distinct(retrieval: Retrieval) -> Iterator[Node]:
     lines, places = set[str](), set[Place]()
     for step in retrieval.best(len(retrieval.steps) + len(retrieval.unread)):
         node, line = step.node, bare(step.node)
-        own = [place for unit in units_of(0, node, node.text) for place in unit.places]
+        own = [place for unit in citable_sentences(0, node, node.text) for place in unit.places]
         if line not in lines and not (own and places.issuperset(own)):
             yield node
         lines.add(line)

@@ -12,7 +12,7 @@ Place = tuple[str, Span]  # of a sentence: document and characters
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class CitableSentence:
     """A sentence of a visited node, and its place in its document.
 
     `position` is that of the node among the nodes that were read, `within` are the characters of its
@@ -52,16 +52,16 @@ def citations(
     )
 
 
-def units_of(position: int, node: Node, shown: str) -> list[Unit]:
-    """Slices of the document are cut into their sentences; any other text is one unit.
+def citable_sentences(position: int, node: Node, shown: str) -> list[CitableSentence]:
+    """Cut slices of the document into their sentences; any other text is one citable sentence.
 
     `shown` is the text as it was read, after its heading. A row that was read with the names of its
-    columns is one unit.
+    columns is one, too.
     """
     is_verbatim = shown.endswith(node.text)
     heading = len(shown) - len(node.text) if is_verbatim else 0
     if node.origin not in ("chunk", "extractive") or not is_verbatim:
-        return [Unit(position, node, node.text, Span(heading, len(shown)), node.sources)]
+        return [CitableSentence(position, node, node.text, Span(heading, len(shown)), node.sources)]
     units, at = [], 0
     for source in node.sources:
         piece = node.text[at : at + len(source)]
@@ -69,6 +69,8 @@ def units_of(position: int, node: Node, shown: str) -> list[Unit]:
             place = Span(source.start + part.start, source.start + part.end)
             start = heading + at + part.start
             text = piece[part.start : part.end]
-            units.append(Unit(position, node, text, Span(start, start + len(part)), (place,)))
+            units.append(
+                CitableSentence(position, node, text, Span(start, start + len(part)), (place,))
+            )
         at += len(source) + 1  # one character between slices
     return units

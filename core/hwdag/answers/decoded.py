@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hwdag.answers.citations import Place, citations, units_of
+from hwdag.answers.citations import Place, citable_sentences, citations
 from hwdag.answers.generated import CUT_OFF
 from hwdag.search.evidence import Evidence
 from hwdag.types import Citation, TokenCount
@@ -22,7 +22,7 @@ class DecodedAnswer:
         self._units = [
             unit
             for at, (i, shown) in enumerate(found.shown)
-            for unit in units_of(at, steps[i].node, shown)
+            for unit in citable_sentences(at, steps[i].node, shown)
         ]
         self._decoding = found.session.decode(
             enough=found.says_yes,

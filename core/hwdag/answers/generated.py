@@ -19,7 +19,7 @@ from contextlib import closing
 from inspect import signature
 from typing import Any, NamedTuple
 
-from hwdag.answers.citations import Place, Unit, citations, units_of
+from hwdag.answers.citations import CitableSentence, Place, citable_sentences, citations
 from hwdag.answers.passages import grown
 from hwdag.errors import AnswererFailed, HWDAGError, WriterFailed
 from hwdag.lm.base import StreamingWriter, Writer
@@ -298,9 +298,9 @@ def failed(
 
 def numbered(
     question: str, retrieval: Retrieval, wording: Wording = WORDING
-) -> tuple[str, list[Unit]]:
+) -> tuple[str, list[CitableSentence]]:
     """Return the prompt, and the sentences of its numbers, which count from 1."""
-    units: list[Unit] = []
+    units: list[CitableSentence] = []
     lines = list[str]()
     steps = grown(retrieval, keeps_written=True)[0]
     nodes = [step.node for step in steps]
@@ -314,7 +314,7 @@ def numbered(
         marks += ["later"] if any(steps[i].supersedes for i in section) else []
         lines += ["", f"## {title}" + (f" ({', '.join(marks)})" if marks else "")]
         for node in map(nodes.__getitem__, section):
-            for unit in units_of(0, node, node.text):
+            for unit in citable_sentences(0, node, node.text):
                 units.append(unit)
                 lines.append(f"[{len(units)}] {quoted(unit.text)}")
     evidence = "\n".join(lines) if units else "\n(no sentence was found)"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from hwdag.answers.abstention import bare
-from hwdag.answers.citations import citations, units_of
+from hwdag.answers.citations import citable_sentences, citations
 from hwdag.search.evidence import Evidence
 from hwdag.types import Citation, Node, TokenCount
 
@@ -47,7 +47,9 @@ class QuotedAnswer:
     def cited(self) -> tuple[Citation, ...]:
         """Return the sentences, with equal shares."""
         units = [
-            unit for i, node in enumerate(self._first) for unit in units_of(i, node, node.text)
+            unit
+            for i, node in enumerate(self._first)
+            for unit in citable_sentences(i, node, node.text)
         ]
         nodes = {place: unit.node.id for unit in units for place in unit.places}
         return citations(((p, 1 / len(nodes)) for p in nodes), nodes, self._retrieval.sources)

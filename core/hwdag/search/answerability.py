@@ -27,7 +27,7 @@ from hwdag.types import Node, Retrieval
 
 COEFFICIENTS = Path(__file__).with_suffix(".json")
 MOST_NODES = 10_000  # larger collections than in the training rows count as this many
-LEAST = 1e-4  # of a probability, before its logit is taken
+LEAST_PROBABILITY = 1e-4  # of a probability, before its logit is taken
 LEAST_LIKELIHOOD = -3.0
 
 AMOUNTS = frozenset({"much", "many"})  # an answer to "How much is a ticket?" says neither
@@ -96,7 +96,7 @@ def answer_signals(likely: float, likelihood: float) -> dict[str, float]:
 
 def logit(probability: float) -> float:
     """Log-odds of a probability, which is kept from 0 and 1."""
-    kept = min(max(probability, LEAST), 1 - LEAST)
+    kept = min(max(probability, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
     return math.log(kept / (1 - kept))
 
 
