@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -47,6 +47,15 @@ SAME_PLACE = 2.0  # points, between the sides of a text and of its copy
 NO_CHARACTER = 0x110000
 MATHEMATICAL = 0x1D400  # the first of the letters of formulas, as of "𝑉"
 PLANCK = 0x210E  # the "ℎ" among them
+
+_PRIVATE = 0xF000  # before the number of a sign in its font
+_SIGNS = {
+    "wingdings": {0x6F: "☐", 0x71: "☐", 0x72: "☐", 0x78: "☒", 0xA8: "☐", 0xFB: "✗", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"},
+    "wingdings2": {0x4F: "✗", 0x50: "✓", 0x51: "☒", 0x52: "☑", 0x53: "☒", 0x54: "☒", 0xA3: "☐"},
+    "wingdings3": {},
+    "webdings": {0x61: "✓", 0x63: "☐", 0x72: "✗"},
+}  # fmt: skip
+"""Boxes and ticks by their number in fonts whose letters are signs; others are read as dots of lists."""
 
 _BOLD = re.compile("bold|black|heavy|demi", re.I)
 _SIMPLE_MODES = pdfium.FPDF_TEXTRENDERMODE_FILL, pdfium.FPDF_TEXTRENDERMODE_STROKE
@@ -116,6 +125,7 @@ class PageReader:
         self.codes, self._boxes = codes[real], boxes[real].astype(np.float64)
         self._origins = origins[real]
         found, first, self._owner = np.unique(owners[real], return_index=True, return_inverse=True)
+        signs = dict[int, dict[int, str]]()
         self._matrices = np.zeros((len(found), 6))
         self._sizes = np.zeros(len(found))
         self._bold = np.zeros(len(found), bool)
@@ -133,11 +143,15 @@ class PageReader:
             self._fonts[at] = font = _font(owner) or 0
             if font not in names:
                 names[font] = bool(_BOLD.search(_font_name(font)))
+                plain = re.sub(r".*\+|[ -]|regular", "", _font_name(font).lower())
+                signs |= {font: _SIGNS[plain]} if plain in _SIGNS else {}
             self._bold[at] = names[font]
             self._modes[at] = mode = _mode(owner)
             self._colours[at] = _colour(owner, mode)
             self._orders[at] = self.drawing.letters.get(owner, 0)
         self._look_at_copies(found)
+        for font, named in signs.items():
+            self._read_signs(self._fonts[self._owner] == font, named)
         is_unknown = self._unknown(real)
         self.unknown = int(is_unknown.sum())
         self.codes[np.isin(self.codes, _HYPHENS)] = ord("-")
@@ -145,6 +159,13 @@ class PageReader:
         self.codes[is_unknown] = UNKNOWN
         # why: a font may be large in a small space, or the other way round
         self._sizes *= np.hypot(self._matrices[:, 2], self._matrices[:, 3])
+
+    def _read_signs(self, chosen: Booleans, named: Mapping[int, str]) -> None:
+        """Replace the letters of a font of signs by the signs."""
+        for code in np.unique(self.codes[chosen]).tolist():
+            number = code - _PRIVATE if _PRIVATE < code < _PRIVATE + 0x100 else code
+            if ord(" ") < number < 0x100:
+                self.codes[chosen & (self.codes == code)] = ord(named.get(number, "•"))
 
     def _unknown(self, letters: Integers) -> Booleans:
         """Return which letters have no character, since their font does not name them.

@@ -17,6 +17,9 @@ from hwdag_files.letters import UNKNOWN, Booleans, Floats, Integers, Letters, te
 WORD_GAP = 0.13
 """Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
 
+NO_GAP = 0.03
+"""Space between two letters, in sizes of their type, at which a blank in the file is none on the page."""
+
 LEVEL_SHARE = 0.2
 """Distance of two baselines that are one, in sizes of the type."""
 
@@ -99,7 +102,7 @@ def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Boo
     x0, _, x1, _ = letters.boxes.T
     gaps = (x0[1:] - x1[:-1]) / letters.size[:-1]
     parts = (np.diff(rows) != 0) | (gaps > WIDE_GAP)
-    begins: Booleans = parts | after_blank | (gaps > WORD_GAP)
+    begins: Booleans = parts | (after_blank & (abs(gaps) > NO_GAP)) | (gaps > WORD_GAP)
     starts = np.flatnonzero(np.append(True, parts))
     ends = np.append(starts[1:], len(letters))
     lengths = ends - starts

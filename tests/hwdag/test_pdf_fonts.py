@@ -4,6 +4,7 @@ import io
 
 import pytest
 from pypdf import PdfWriter
+from pypdf.generic import NameObject
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
@@ -75,3 +76,40 @@ def test_the_signs_of_lists_of_a_font_of_symbols_are_those_of_lists():
         canvas.setFont("Times-Roman", 11)
         canvas.drawString(90, 700 - 16 * i, item)
     assert pdf_content(canvas.getpdfdata()).text.split("\n\n") == ["• Rope", "• Buoys", "• Oil"]
+
+
+@pytest.mark.parametrize(
+    ("font", "letters", "signs"),
+    [
+        ("Wingdings-Regular", "noþýØ", "•☐☑☒•"),
+        ("ABCDEF+Wingdings2", "yPR£", "•✓☑☐"),
+        ("Webdings", "ac", "✓☐"),
+        ("Wing", "no", "no"),
+    ],
+)
+def test_letters_of_fonts_of_signs_are_the_signs(font, letters, signs):
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf", asciiReadable=False))
+    canvas = Canvas(io.BytesIO(), invariant=1)
+    for i, letter in enumerate(letters):
+        canvas.setFont("Vera", 11)
+        canvas.drawString(72, 700 - 30 * i, letter)
+        canvas.setFont("Times-Roman", 11)
+        canvas.drawString(90, 700 - 30 * i, f"Item {i}")
+
+    def rename(found):
+        if "/ToUnicode" in found:
+            found[NameObject("/BaseFont")] = NameObject(f"/{font}")
+
+    content = pdf_content(with_fonts(canvas, rename))
+    assert content.text.split("\n\n") == [f"{sign} Item {i}" for i, sign in enumerate(signs)]
+
+
+def test_a_blank_that_takes_no_space_parts_no_word():
+    canvas = Canvas(io.BytesIO(), invariant=1)
+    text = canvas.beginText(72, 700)
+    text.setFont("Times-Roman", 11)
+    for part, space in [("We de", 0), ("f", 0), (" ", -0.25 * 11), ("ine it.", 0)]:
+        text.setCharSpace(space)
+        text.textOut(part)
+    canvas.drawText(text)
+    assert pdf_content(canvas.getpdfdata()).text == "We define it."
