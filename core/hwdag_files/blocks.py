@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 _NUMBER = re.compile(r"\d{1,3}[.)]")
+_ATX = re.compile(r"^([ \t]*#{1,6})[ \t]+", re.M)
 _IS_ITEM = re.compile(r" *(?:- |\d{1,3}[.)] )")
 _FILE = re.compile(
     r"[^\s/][^/]{0,200}\.(?:bmp|emf|gif|jpe?g|png|svg|tiff?|webp|wmf)", re.IGNORECASE
@@ -21,6 +22,11 @@ def without_blanks(text: str) -> str:
         "\t".join(" ".join(cell.split()) for cell in line.split("\t")) for line in text.split("\n")
     )
     return "\n".join(filter(None, map(str.strip, lines)))
+
+
+def no_heading(text: str) -> str:
+    """Return a text none of whose lines is a heading of Markdown: a no-break space follows the "#"."""
+    return _ATX.sub("\\1\xa0", text) if "#" in text else text
 
 
 def item(text: str, number: str, depth: int) -> str:

@@ -20,6 +20,7 @@ COUNTED = "hwdag.counted"
 MOST_NUL = 0.3  # share of NUL bytes in a damaged text, such as a log that was cut off
 SAMPLE = 1 << 16  # bytes that an encoding is guessed from
 MOST_LATIN = 0.2  # share of letters with accents, quotation marks and the like
+LEAST_KANA = 0.2  # share of those beyond ASCII in a Japanese text
 MOST_ODD = 0.1  # share of those that no language in Latin letters has together
 
 # why: 32 before 16, because the mark of the one begins with that of the other
@@ -62,6 +63,7 @@ _OTHERS = (
     *("iso8859_5", "cp866", "cp855", "mac_cyrillic", "iso8859_6"),
     *("cp1253", "cp1255", "cp1256", "cp874", "cp1250", "cp1252", "cp1254", "cp1257"),
 )
+_JAPANESE = ("euc_jp", "cp932")
 _NAMES = {
     **{"cp932": "Shift JIS", "cp949": "EUC-KR", "cp874": "Windows-874", "mac_roman": "Mac Roman"},
     **{"iso8859_2": "ISO-8859-2", "iso8859_15": "ISO-8859-15"},
@@ -82,6 +84,7 @@ _ALPHABETS = {
 
 _USUAL = re.compile("[\xa0\xad„“”‚‘’«»‹›–—…•·€£¥§°©®™±×÷¡¿µ²³¹¼½¾ªº¶†‡‰]")
 _BEYOND_ASCII = re.compile("[^\0-\x7f]")
+_HALF_WIDTH = re.compile("[\uff66-\uff9f]")
 _BETWEEN_LETTERS = re.compile("[\xad’·–—…/\xa0]")
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 UNREADABLE = re.compile(
@@ -123,7 +126,7 @@ def _decoded(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
         return data.decode(escaped, COUNTED), tuple(notes)
     text = data.decode(_EXTENDED.get(declared, declared), COUNTED)
     lost = without_surrogates(text)[1] if declared == "utf-8" else 0
-    if lost and not _is_damaged(data, lost) and (encoding := _guessed(data)):
+    if lost and (encoding := _guessed(data, is_damaged=_is_damaged(data, lost))):
         notes.append(f"not UTF-8: read as {_name(encoding)} (guessed)")
         text = data.decode(encoding, COUNTED)
     return text, tuple(notes)
@@ -148,8 +151,8 @@ def _is_damaged(data: bytes, lost: int) -> bool:
     return 2 * len(_BEYOND_ASCII.findall(data.decode(errors="ignore"))) >= lost
 
 
-def _guessed(data: bytes) -> str | None:
-    """Return the encoding that lines beyond ASCII seem to have; None if nothing fits."""
+def _guessed(data: bytes, *, is_damaged: bool) -> str | None:
+    """Return the encoding that lines beyond ASCII seem to have; None if nothing fits, or UTF-8 that is damaged."""
     lines, size = list[bytes](), 0
     for line in _lines(data):
         if not line.isascii():
@@ -159,6 +162,11 @@ def _guessed(data: bytes) -> str | None:
             break
     sample = b"\n".join(lines)
     high = sum(byte > 127 for byte in sample)
+    # why first: a short text of EUC-JP may look like damaged UTF-8
+    if japanese := next((one for one in _JAPANESE if _is_japanese(sample, one)), None):
+        return japanese
+    if is_damaged:
+        return None
     odd, latin = min((_odd(sample, one), at) for at, one in enumerate(_LATIN))
     if odd < 1 or (high < MOST_LATIN * len(sample) and odd <= MOST_ODD * high):
         return _LATIN[latin]
@@ -166,8 +174,21 @@ def _guessed(data: bytes) -> str | None:
         from charset_normalizer import from_bytes
     except ImportError:
         return None
-    best = from_bytes(sample, cp_isolation=list(_OTHERS)).best()
+    # why: katakana of half width alone are Cyrillic or Greek letters
+    is_odd = _HALF_WIDTH.search(sample.decode("cp932", errors="ignore")) is not None
+    others = [one for one in _OTHERS if one != "cp932" or not is_odd]
+    best = from_bytes(sample, cp_isolation=others).best()
     return best.encoding if best else None
+
+
+def _is_japanese(data: bytes, encoding: str) -> bool:
+    """Return whether a text has as much kana as Japanese: no other language has any, and short texts are hard to tell."""
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    kana = sum("\u3041" <= sign <= "\u30fa" for sign in text)
+    return kana >= LEAST_KANA * len(_BEYOND_ASCII.findall(text))
 
 
 def _lines(data: bytes) -> Iterator[bytes]:

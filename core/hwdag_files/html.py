@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE
+from hwdag_files.blocks import no_heading
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.encodings import COUNTED, decoded
@@ -99,7 +100,8 @@ _FLAT = re.compile(r"(?:^|;)(?:max-)?(?:height|width):0(?:px)?[;!]")
 _COLOUR = re.compile(r"(?:^|;)color:([^;!]+)")
 _GROUND = re.compile(r"(?:^|;)background(?:-color)?:(?!none|inherit|initial|transparent)([^;!]+)")
 _WHITE = frozenset({"white", "#fff", "#ffffff", "rgb(255,255,255)"})
-_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_HASH = "\ue006"  # of a heading, until lines that only begin like one are known
+_HEADINGS = {f"h{level}": _HASH * level + " " for level in range(1, 7)}
 
 
 def html_content(
@@ -188,11 +190,14 @@ def page_text(soup: BeautifulSoup, noted: Counter[str]) -> str:
     and the description of a term are indented. Omissions are counted in `noted`.
     """
     # why: an item alone in its block would be taken for a heading; a heading is one within an item, too
-    marked = re.sub(rf"(?:{_MARK}\s*)++(?!#)", r"\1", with_marks("".join(_pieces(soup, noted))))
+    marked = re.sub(
+        rf"(?:{_MARK}\s*)++(?!{_HASH})", r"\1", with_marks("".join(_pieces(soup, noted)))
+    )
     lines = re.sub(_MARK, "", marked).split("\n")
     cells = (map(" ".join, map(str.split, line.split("\t"))) for line in lines)
     text = "\n".join("\t".join(line).strip() for line in cells)
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
+    text = re.sub(r"\n{3,}", "\n\n", text).strip("\n").translate(_RELEASE)
+    return no_heading(text).replace(_HASH, "#")
 
 
 def _before_unended(markup: str) -> str:

@@ -16,6 +16,7 @@ from email.policy import Compat32
 from email.utils import getaddresses, parsedate_to_datetime
 from typing import Any
 
+from hwdag_files.blocks import no_heading
 from hwdag_files.content import Content, UnreadableError
 from hwdag_files.encodings import decoded
 from hwdag_files.html import html_content
@@ -177,6 +178,8 @@ def _text(mail: Message, found: _Found) -> str:
         text, notes = page.text, (*notes, *page.notes)
     elif str(mail.get_param("delsp", "")).lower() == "yes":
         text = re.sub(r"(?<!^--) \n", "", text, flags=re.M)
+    if mail.get_content_type() != "text/html":
+        text = no_heading(text)
     found.notes.update(notes)
     return text
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import table_lines
-from hwdag_files.blocks import joined
+from hwdag_files.blocks import joined, no_heading
 from hwdag_files.content import Content, as_notes
 from hwdag_files.html import html_content
 from hwdag_files.packages import xml_root
@@ -93,7 +93,7 @@ def _blocks(element: Any, level: int) -> Iterator[str]:
         else:
             parent = element.getparent()
             is_item = name in _ITEMS or (parent is not None and _name(parent) in _ITEMS)
-            yield f"- {text}" if is_item else text
+            yield f"- {text}" if is_item else no_heading(text)
 
 
 def _rows(table: Any) -> list[list[str]]:

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE, ROW
-from hwdag_files.blocks import described, is_item, item, joined, one_line, without_blanks
+from hwdag_files.blocks import (
+    described,
+    is_item,
+    item,
+    joined,
+    no_heading,
+    one_line,
+    without_blanks,
+)
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
@@ -219,8 +227,8 @@ class _Reader:
                 self.title = self.title or whole
             elif len(whole) <= LONGEST_HEADING:
                 return "#" * min(level, 6) + " " + whole
-            return whole
-        return text if number is None else item(text, number, depth)
+            return no_heading(whole)
+        return no_heading(text) if number is None else item(text, number, depth)
 
     def _names(self, element: Any) -> Iterator[str]:
         return self.styles.names("paragraph", element.get(f"{TEXT}style-name", ""))

@@ -17,6 +17,7 @@ from pypdfium2.raw import FPDF_ERR_PASSWORD
 from hwdag.text.characters import without_surrogates
 from hwdag.text.words import UNSPACED
 from hwdag_files import layout, ocr
+from hwdag_files.blocks import no_heading
 from hwdag_files.content import Content, UnreadableError, has_ocr, said
 from hwdag_files.page_texts import PageText, joined, undivided
 from hwdag_files.pdfium import PageReader, drawn
@@ -258,7 +259,8 @@ def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: se
             parts.append("\n".join(rows))
             continue
         text = _on_one_line(undivided("\n".join(block.lines), known))
-        parts.append(f"{'#' * ranks[block.size]} {text}" if block.kind == "heading" else text)
+        is_heading = block.kind == "heading"
+        parts.append(f"{'#' * ranks[block.size]} {text}" if is_heading else no_heading(text))
     return "\n\n".join(part for part in parts if part)
 
 

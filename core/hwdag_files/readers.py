@@ -30,7 +30,7 @@ READERS: Mapping[str, Callable[[bytes], Content]] = {
     ".odp": odp_content,
     ".ods": ods_content,
     ".odt": odt_content,
-    **dict.fromkeys((".pptm", ".pptx"), slides_content),
+    **dict.fromkeys((".potx", ".ppsx", ".pptm", ".pptx"), slides_content),
     **dict.fromkeys((".xlsm", ".xlsx", ".xltx"), workbook_content),
 }
 """Readers by suffix. PDF, which has arguments of its own, is not among them."""

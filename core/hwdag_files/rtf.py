@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from hwdag.text.characters import without_surrogates
 from hwdag.text.tables import NAMED_ONCE, table_lines
-from hwdag_files.blocks import item, joined, without_blanks
+from hwdag_files.blocks import item, joined, no_heading, without_blanks
 from hwdag_files.cells import cell_lines, merged
 from hwdag_files.content import Content, UnreadableError, as_notes
 from hwdag_files.encodings import COUNTED
@@ -349,6 +349,8 @@ class _Reader:
                 text = " ".join(text.split())
             elif number:
                 text = item(text, "" if is_bullet else number, flow.look.depth)
+            else:
+                text = no_heading(text)
             flow.blocks.append(text)
 
     def _end_table(self, flow: _Flow) -> None:

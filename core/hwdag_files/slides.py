@@ -10,7 +10,7 @@ from typing import Any
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE, table_lines
-from hwdag_files.blocks import described, item, joined, one_line, without_blanks
+from hwdag_files.blocks import described, item, joined, no_heading, one_line, without_blanks
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, as_notes
 from hwdag_files.formulas import FORMULA_NOTE, MATH, formula
@@ -34,7 +34,7 @@ _NOTES = {
     "picture": "{} picture{s} not read",
     "formula": FORMULA_NOTE,
     "object": "{} embedded object{s}, chart{s} or diagram{s} not read",
-    "page": "footers and slide numbers left out",
+    "page": "footers, slide numbers and texts of the slide master left out",
     NAMED_ONCE: NAMED_ONCE,
 }
 _FORMS = {
@@ -55,10 +55,11 @@ _ENDS = {"ParenBoth": ("(", ")"), "ParenR": ("", ")"), "Period": ("", "."), "Min
 
 def slides_content(data: bytes) -> Content:
     """Read a presentation; titles are headings, the paragraphs of a shape are items of a list."""
-    from pptx import Presentation
+    from pptx.package import Package
 
     noted, blocks = Counter[str](), list[str]()
-    show = Presentation(io.BytesIO(data))
+    # why not pptx.Presentation: it refuses shows and templates
+    show = Package.open(io.BytesIO(data)).main_document_part.presentation
     size = show.slide_width or 0, show.slide_height or 0
     for number, slide in enumerate(show.slides, 1):
         if slide._element.get("show") in ("0", "false"):
@@ -68,7 +69,16 @@ def slides_content(data: bytes) -> Content:
             has_heading = any(block.startswith("# ") for block in blocks)
             name = f"Slide {number}" if has_heading else ""
             blocks += _Slide(slide, size, noted).blocks(name)
+    layouts = {id(slide.slide_layout): slide.slide_layout for slide in show.slides}.values()
+    for one in (*layouts, *(layout.slide_master for layout in layouts)):
+        # why once: they are the same on every slide
+        noted["page"] |= any(map(_is_text_of_layout, one.shapes))
     return Content(joined(blocks), "", as_notes(noted, _NOTES))
+
+
+def _is_text_of_layout(shape: Any) -> bool:
+    """Return whether a shape of a layout has text that is on the slides themselves."""
+    return shape.has_text_frame and not shape.is_placeholder and bool(shape.text_frame.text.strip())
 
 
 class _Slide:
@@ -152,7 +162,7 @@ class _Slide:
                 texts.append((text, number, level))
         # why: paragraphs of a slide have no marks, and seldom a full stop
         for text, number, level in texts:
-            yield item(text, number, level) if len(texts) > 1 or number else text
+            yield item(text, number, level) if len(texts) > 1 or number else no_heading(text)
 
     def _pieces(self, paragraph: Any) -> Iterator[str]:
         for one in paragraph:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from hwdag.text.tables import NAMED_ONCE, fenced, markdown_with_headers, separated_lines
+from hwdag_files.blocks import no_heading
 from hwdag_files.content import Content, as_notes
 from hwdag_files.encoded import without_encoded
 from hwdag_files.encodings import decoded
@@ -25,6 +26,10 @@ WITHIN_SHARE = 0.2  # of its lines that begin within a sentence; rows of a table
 
 _NUMBERED = re.compile(r"[ \t]*(\d{1,4})(?:[ \t]{2,}|\t|[ \t]*$)")
 _WIDE = re.compile(r"\S {3,}\S|\S\t")
+_ALONE = re.compile(r"(?:\A|\n\n) {0,3}#{1,6}[ \t]+[^\n]+(?=\n\n|\s*\Z)")
+_COMMENT = re.compile(r"^[ \t]*#{1,6}[ \t].*\n(?=[ \t]*\S)|\S[^\n]*\n(?=[ \t]*#{1,6}[ \t])", re.M)
+"""A line with "#" that touches another line, as a comment of a list of commands does."""
+
 _ATX_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
 
 
@@ -35,6 +40,8 @@ def text_content(data: bytes) -> Content:
     content = _plain(data)
     text, number = without_line_numbers(content.text)
     notes = (f"left out {number} numbers that count the lines",) if number else ()
+    if not _ALONE.search(text) or _COMMENT.search(text):
+        text = no_heading(text)
     return replace(content, text=with_aligned_rows(text), notes=(*content.notes, *notes))
 
 

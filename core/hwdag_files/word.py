@@ -9,7 +9,7 @@ from typing import Any
 
 from hwdag.text.headings import LONGEST_HEADING
 from hwdag.text.tables import NAMED_ONCE
-from hwdag_files.blocks import described, item, joined, one_line, without_blanks
+from hwdag_files.blocks import described, item, joined, no_heading, one_line, without_blanks
 from hwdag_files.cells import cell_lines, merged
 from hwdag_files.content import Content, as_notes
 from hwdag_files.formulas import FORMULA_NOTE, formula
@@ -139,7 +139,7 @@ class _Reader:
             self.lists.clear()
             return "#" * heading + " " + " ".join(whole.split())
         if number is None:
-            return whole
+            return no_heading(whole)
         while self.lists and self.lists[-1] >= number[1]:
             self.lists.pop()
         depth = len(self.lists)

@@ -267,3 +267,17 @@ def test_shapes_outside_of_the_slide_are_left_out_and_noted():
     found = content(deck)
     assert found.text == "# Harbour\n\nSeen."
     assert found.notes == ("2 shapes left out next to the slide",)
+
+
+@pytest.mark.parametrize("kind", ["slideshow.main", "template.main"])
+def test_shows_and_templates_are_read_and_texts_of_their_layout_noted(kind):
+    deck = show()
+    slide = slide_of(deck, "Roads")
+    below = box(slide.shapes, "Town of Hamar")
+    slide.slide_layout.slide_master.shapes._spTree.append(below._element)
+    box(slide.shapes, "Open.")
+    before, main = deck.part.content_type, "presentation.main"
+    deck.part._content_type = before.replace(main, kind)
+    found = content(deck)
+    assert found.text == "# Roads\n\nOpen."
+    assert found.notes == ("footers, slide numbers and texts of the slide master left out",)

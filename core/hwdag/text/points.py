@@ -11,7 +11,7 @@ from hwdag.text.sentences import sentences
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THINKING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"(?:```|~~~)[^`]*$")
-_HEADING = re.compile(r"#{1,6}(?:\s|$)")
+_HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
 _SIGN = re.compile(
     r"""[*+\-–—](?:\s+|$)                              # needs a space: "-5", "**bold**"
       | [•·・●▪◦‣∙■□○]\s*                              # unmistakable

@@ -35,7 +35,7 @@ _QUESTION_MARKS = ("?", "？", "؟", "\u037e")
 _ENDS = (*_QUESTION_MARKS, ".", "!", "…", ":", ";", "。", "！", "．", "।", "۔", "։", "።")
 
 _WITHOUT_QUOTES = str.maketrans(QUOTES, " " * len(QUOTES))
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
 _NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _FIRST = re.compile(r"[ \t]*1[.)][ \t]")
