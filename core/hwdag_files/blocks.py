@@ -25,7 +25,7 @@ def without_blanks(text: str) -> str:
 
 
 def no_heading(text: str) -> str:
-    """Return a text none of whose lines is a heading of Markdown: a no-break space follows the "#"."""
+    """Return a text whose lines are no headings of Markdown: a no-break space follows each "#"."""
     return _ATX.sub("\\1\xa0", text) if "#" in text else text
 
 

@@ -182,7 +182,7 @@ def _guessed(data: bytes, *, is_damaged: bool) -> str | None:
 
 
 def _is_japanese(data: bytes, encoding: str) -> bool:
-    """Return whether a text has as much kana as Japanese: no other language has any, and short texts are hard to tell."""
+    """Return whether a text has as much kana as Japanese: other languages have no kana."""
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
