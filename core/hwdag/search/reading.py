@@ -10,6 +10,7 @@ from hwdag.search.budget import FIRST_POSITION, sections_of, with_headings
 from hwdag.search.follow_ups import on_topic
 from hwdag.search.state import ReadSteps, SearchState
 from hwdag.search.table_rows import matching_rows
+from hwdag.search.whole_section import asks_for_all
 from hwdag.types import Node, Step
 
 NEAR_BEST = 0.45
@@ -58,7 +59,9 @@ def read_for_answer(state: SearchState, steps: Sequence[Step]) -> ReadSteps:
         superseded = {position for step in kept for position in step.supersedes}
         latest = [step for step in kept if step.supersedes and step.position not in superseded]
         kept = near_best(latest or kept)
-    return read_together(state, steps, matching_rows(state.question.asked_words, kept), others)
+    if not asks_for_all(state.question.text):
+        kept = matching_rows(state.question.asked_words, kept)
+    return read_together(state, steps, kept, others)
 
 
 def read_together(

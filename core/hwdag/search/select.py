@@ -15,17 +15,19 @@ from hwdag.search.question import Question
 from hwdag.search.reading import read_for_answer, read_until_enough
 from hwdag.search.request import SearchRequest
 from hwdag.search.state import SearchState
+from hwdag.search.whole_section import whole_section
 from hwdag.types import OnStep, Step
 
 
 def select_evidence(view: View, question: Question, request: SearchRequest) -> Evidence:
     """Choose nodes by their scores; the reader reads them in that order if p_yes may end the search."""
     state, note = SearchState(view, question, request), "no model chose the nodes"
+    whole = whole_section(state)
     if request.plan.reads_during_search:
-        read = read_until_enough(state, state.in_order(chosen(state, lambda step: None)))
+        read = read_until_enough(state, state.in_order(chosen(state, lambda step: None, whole)))
         note += "; the reader said when it had enough"
     else:
-        read = read_for_answer(state, state.in_order(chosen(state, state.report)))
+        read = read_for_answer(state, state.in_order(chosen(state, state.report, whole)))
     return state.evidence(read, note, answerability=state.answerability(read.steps))
 
 

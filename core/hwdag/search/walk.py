@@ -20,6 +20,7 @@ from hwdag.search.reading import read_along, read_for_answer
 from hwdag.search.request import SearchRequest
 from hwdag.search.state import SearchState
 from hwdag.search.top_level import initial_set
+from hwdag.search.whole_section import whole_section
 from hwdag.text.headings import searched_text
 from hwdag.types import Step
 
@@ -34,6 +35,9 @@ def walk_graph(view: View, question: Question, request: SearchRequest) -> Eviden
     state = SearchState(view, question, request)
     visits = _Visits(state)
     visits.begin(initial_set(state))
+    for wanted in whole_section(state):
+        if not state.stopping.reason:
+            visits.go_to(wanted)
     while not state.stopping.reason and (index := state.best()) is not None:
         visits.go_to(index)
     note = "the reader walked along edges of attention"
