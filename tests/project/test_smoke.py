@@ -20,7 +20,7 @@ BUDGET = 512
 BEGINNING = 4_000
 """Characters of a long document: twice what the walk may read."""
 
-MULTI_HOP = ("hotpotqa", "musique", "2wikimultihopqa")
+MULTI_HOP, LONG = ("hotpotqa", "musique", "2wikimultihopqa"), ("quality",)
 
 pytestmark = [
     pytest.mark.model,
@@ -30,16 +30,8 @@ pytestmark = [
 ]
 
 
-def groups() -> list[tuple[str, ...]]:
-    """Return the multi-hop sets together, every other set alone."""
-    if not SMOKE.is_file():
-        return [MULTI_HOP]
-    names = dict.fromkeys(record.dataset for record in read_records(SMOKE))
-    return [MULTI_HOP, *((name,) for name in names if name not in MULTI_HOP)]
-
-
 def chosen(names):
-    """Return all that several hops need; of another set the beginning of its shortest, and a question."""
+    """Return all documents of sets that need several hops; of another set the beginning of its shortest."""
     records = [record for record in read_records(SMOKE) if record.dataset in names]
     if names == MULTI_HOP:
         return [(record.id, record.text, record.questions) for record in records]
@@ -47,7 +39,7 @@ def chosen(names):
     return [(record.id, record.text[:BEGINNING], record.questions[:1])]
 
 
-@pytest.mark.parametrize("names", groups(), ids="+".join)
+@pytest.mark.parametrize("names", [MULTI_HOP, LONG], ids="+".join)
 def test_smoke_questions_run_inside_their_budget_and_touch_the_gold_paragraphs(names):
     config = SearchConfig(token_budget=BUDGET)
     touched = []
