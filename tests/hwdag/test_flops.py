@@ -21,7 +21,7 @@ from hwdag.lm import engine
 from hwdag.lm.base import ReplayRequest
 from hwdag.lm.caches import cache_option
 from hwdag.lm.huggingface import HuggingFaceLM
-from hwdag.lm.packing import Line, packed_forward
+from hwdag.lm.packing import ForwardQueue, packed_forward
 from hwdag.text.prompts import SearchPrompts
 from hwdag.types import Document, Span
 from hwdag_lab.methods.longllmlingua import LongLLMLinguaConfig, LongLLMLinguaRetriever
@@ -73,7 +73,7 @@ def every_pair(monkeypatch):
 @pytest.fixture
 def on_this_thread(monkeypatch):
     """Run forwards where they are asked for: torch's counter sees those of its own thread alone."""
-    monkeypatch.setattr(Line, "run", lambda self, model, row: packed_forward(model, [row])[0])
+    monkeypatch.setattr(ForwardQueue, "run", lambda self, model, row: packed_forward(model, [row])[0])
 
 
 def eager(family="llama"):
