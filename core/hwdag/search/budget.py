@@ -66,10 +66,6 @@ class Budget:
         """Return the text that a reader is shown of the node that is taken next."""
         return read_after(self._last, node) if self._sections is None else self._sections.text(node)
 
-    def texts(self, indices: Sequence[int]) -> list[str]:
-        """Return the texts that a reader is shown of nodes that are taken one after the other, not by section."""
-        return with_headings(self.fetch(indices), self._last)
-
     def keeps(self, node: Node) -> bool:
         """Return whether a node that is read stays in the context."""
         return self._keeps_points or node.origin != "generated"
@@ -116,12 +112,9 @@ def sections_of(nodes: Sequence[Node]) -> list[list[int]]:
     return [sorted(section, key=lambda i: _start(nodes[i])) for section in sections.values()]
 
 
-def with_headings(nodes: Sequence[Node], last: Node | None = None) -> list[str]:
-    """Return the texts of nodes, after the heading if the node before it has another.
-
-    The `last` was read before them.
-    """
-    texts = []
+def with_headings(nodes: Sequence[Node]) -> list[str]:
+    """Return the texts of nodes, after the heading if the node before it has another."""
+    texts, last = list[str](), None
     for node in nodes:
         texts.append(read_after(last, node))
         last = under_heading(last, node)
