@@ -23,7 +23,7 @@ PECAN_CONFIDENCE = {"narrativeqa": 0.5, "qasper": 0.98, "hotpotqa": 0.5, "musiqu
 """PECAN App. E: `SearchConfig(method="pecan", confidence=PECAN_CONFIDENCE["qasper"])`."""
 
 REPLY_TOKENS = 128  # the longest reply of the LLM wrappers in the faces
-MAX_NEW_TOKENS = 64  # the longest answer of a reader, unless the call says otherwise
+MAX_NEW_TOKENS = 64  # the longest answer of a reader, unless the call has another length
 OVERVIEW_TOKENS = 200  # the same, to a question about the whole of the documents
 ANSWERER_TOKENS = 1024  # that of an answerer, which may think before it answers
 TOKEN_BUDGET = 512  # of evidence: readers of up to 1.5 billion weights answer no better from more

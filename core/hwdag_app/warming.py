@@ -11,7 +11,7 @@ from hwdag.index import HWDAGIndex
 
 
 def warm(index: HWDAGIndex) -> threading.Thread | None:
-    """Load the reader in the background, and say so; None if an answerer answers.
+    """Load the reader in the background, and print that; None if an answerer answers.
 
     A question that comes earlier waits for it. An error is that of the first question.
     """

@@ -110,8 +110,8 @@ class ScriptedLM:
             template, so `template_tokens` is 0.
         p_yes: results of probes, starting again in every session. By default the share of the question's
             content words that occur in the nodes read so far (0 for a question without any).
-        reply: from prompt to what is written; by default the `summary` of the information in it.
-        writes: whether its card says that it writes; it judges and attends.
+        reply: maps a prompt to a reply; by default the `summary` of the information in it.
+        writes: whether it writes, by its card; it judges and attends.
         replay_batch: windows that a build has replayed at a time.
 
     Attributes:

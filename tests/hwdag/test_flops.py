@@ -73,7 +73,9 @@ def every_pair(monkeypatch):
 @pytest.fixture
 def on_this_thread(monkeypatch):
     """Run forwards where they are asked for: torch's counter sees those of its own thread alone."""
-    monkeypatch.setattr(ForwardQueue, "run", lambda self, model, row: packed_forward(model, [row])[0])
+    monkeypatch.setattr(
+        ForwardQueue, "run", lambda self, model, row: packed_forward(model, [row])[0]
+    )
 
 
 def eager(family="llama"):

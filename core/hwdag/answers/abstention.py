@@ -53,7 +53,7 @@ MODEL_REPLIES = {
 def judged(answer: Answer) -> Answer:
     """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
 
-    An answer of the reader is found if its confidence is high enough, and a long one also where the evidence
+    An answer of the reader is found if its confidence is high enough, and a long one also if the evidence
     seems to hold an answer. Otherwise `not_found` takes its place. The reply of an answerer is kept, after
     a warning.
     """

@@ -28,7 +28,7 @@ def checked_returns(returns: Returns) -> Returns:
 
 
 def returned(retrieval: Retrieval, returns: Returns) -> Retrieval:
-    """Return the retrieval as the option says."""
+    """Return the retrieval in the form of the option."""
     if checked_returns(returns) == "passages":
         return in_passages(retrieval)
     return in_sources(retrieval) if returns == "sources" else retrieval

@@ -18,7 +18,7 @@ from hwdag.embedding.hashing import unit_rows
 from hwdag.text.sentences import ends_sentence, is_question
 from hwdag.text.words import words
 
-DUPLICATE = 0.98  # cosine from which a sentence says the same as another and is no second point
+DUPLICATE = 0.98  # cosine from which a sentence repeats another and is no second point
 
 MIN_WORDS = 5  # of a sentence that stands alone
 

@@ -119,7 +119,7 @@ class GraphBuilder:
             known: embeddings that need not be made, by `embedded_parts`, (dimension,) each.
 
         Raises:
-            InputError, ContextTooSmall, WriterFailed: as `HWDAGIndex.refresh` says.
+            InputError, ContextTooSmall, WriterFailed: as for `HWDAGIndex.refresh`.
         """
         calls = CallCache.open() if calls is None else calls
         level = self._leaves(draft)

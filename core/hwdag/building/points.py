@@ -2,7 +2,7 @@
 
 Ours, not the papers': points are written passage by passage, and one that copies the text, or moves a
 year, is refused. A reply without a usable point costs one bounded retry. If that has none either, points are
-extracted; both are counted in the report and the node says `extractive`. Every reply is kept at once, and an error
+extracted; both are counted in the report and the origin of the node is `extractive`. Every reply is kept at once, and an error
 of the writer names the writer.
 """
 
@@ -37,7 +37,7 @@ from hwdag.types import Origin, Span
 RETRY = "\n\nBegin every summary point with an asterisk and a space, one summary point per line."
 """Added to the prompt after a reply without points; greedy decoding of the same prompt would not change."""
 
-PROMPTS_AT_ONCE = 4  # for a writer that does not say how many it answers at once
+PROMPTS_AT_ONCE = 4  # for a writer without a number of prompts that it answers at once
 
 WAVE = 4
 """Rounds of concurrent prompts between two looks at the limits of a run: few,

@@ -1,6 +1,6 @@
 """Does the evidence hold an answer, and is the answer right? Two calibrated probabilities (ours).
 
-Logistic regressions over what a search knows anyway, fitted and reported by `benchmarks/found.py`
+Logistic regressions over facts that a search has anyway, fitted and reported by `benchmarks/found.py`
 (`docs/results.md`). The answerability of a question is estimated from the similarity of the nodes and the
 words of the question that the evidence has, and from p_yes if the default reader read it. The
 confidence in an answer is estimated from answerability and the likelihood of the answer.
@@ -57,7 +57,7 @@ def answerability(
         question: as it was searched for.
         nodes: the evidence.
         nearness: of all nodes that could be seen.
-        p_yes: of the default reader; None where it did not read the evidence.
+        p_yes: of the default reader; None if it did not read the evidence.
     """
     signals = evidence_signals(
         question.text, question.content_words, list(map(searched_text, nodes)), nearness

@@ -6,8 +6,8 @@ was read", the next gold sentence; the embeddings of the nodes do not change. `N
 best open nodes by numbers. A `FeatureRanker`, a small network in numpy alone, was trained on them to pick
 the node that touches or completes a gold paragraph (`examples/train_navigator`).
 
-The folder of a navigator has the adapter in PEFT's format, the scorer, and `navigator.json`, which says
-whose question side the adapter changes.
+The folder of a navigator has the adapter in PEFT's format, the scorer, and `navigator.json`, which names
+the embedder whose question side the adapter changes.
 """
 
 from __future__ import annotations

@@ -437,7 +437,7 @@ def _check_journal(path: Path, journal: Path, bounded: bool) -> None:
         if page != PAGE_SIZE:
             raise _foreign(journal, f"its pages have {page} bytes, not {PAGE_SIZE}", _MOVE)
         size = path.stat().st_size if path.exists() else 0
-        # why st_nlink: a journal deleted since then says nothing about the file now
+        # why st_nlink: a journal deleted since then does not count for the file now
         if bounded and 0 < size < pages * page and os.fstat(file.fileno()).st_nlink:
             raise _foreign(journal, f"it would make {path} longer than it was", _MOVE)
 

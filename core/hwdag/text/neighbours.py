@@ -16,7 +16,7 @@ from hwdag.text.sentences import LineKind, blocks, is_question, sentences, trimm
 from hwdag.types import Span
 
 LONGEST_UNIT = 1000
-"""Characters of a unit, at most; a longer paragraph or list is cut to what is next to the sentence."""
+"""Characters of a unit, at most; a longer paragraph or list is cut to the text next to the sentence."""
 
 SHORT_BLOCK = 200
 """Characters of a paragraph that needs the one before it, if it begins with a pronoun."""
@@ -50,7 +50,7 @@ class Neighbours:
         self._starts = [span.start for span in self._blocks]
 
     def unit(self, span: Span, most: int = LONGEST_UNIT) -> list[Span]:
-        """Return what a slice of the text is read with, itself included: ascending, disjoint spans.
+        """Return the context of a slice of the text, itself included: ascending, disjoint spans.
 
         They have at most `most` characters, unless the slice has more.
         """
@@ -92,7 +92,7 @@ class Neighbours:
         return joined(self._text, found)
 
     def refers(self, span: Span) -> bool:
-        """Say whether a slice begins with a pronoun or the like, so that it needs what is before it."""
+        """Return whether a slice begins with a pronoun or the like, so that it needs the text before it."""
         return _REFERS.match(self._text, span.start, span.end) is not None
 
     def _wider(self, own: range) -> Iterator[list[int]]:
@@ -205,7 +205,7 @@ def joined(text: str, spans: Iterable[Span]) -> list[Span]:
 
 
 def without(text: str, spans: Sequence[Span], covered: Sequence[Span]) -> list[Span]:
-    """Return what is left of spans without others, trimmed."""
+    """Return the rest of spans without others, trimmed."""
     left = list(spans)
     for other in covered:
         left = [

@@ -25,7 +25,7 @@ from hwdag_app.cli.options import config_of
 from hwdag_app.cli.terminal import print_step, print_styled, width
 from hwdag_app.warming import warm
 
-MOST_FOUND = 3  # sentences that are shown where the answerer failed
+MOST_FOUND = 3  # sentences that are shown if the answerer failed
 
 
 def ask(options: argparse.Namespace) -> int:

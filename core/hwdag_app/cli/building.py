@@ -125,7 +125,7 @@ def _add_files(
     skipped: Iterable[Skipped],
     more: Iterable[str],
 ) -> None:
-    """Add to a report what was lost of the files, which of them were not read, and more notes."""
+    """Add to a report the losses of the files, the files that were not read, and more notes."""
     # why a list: --metadata may name its own notes
     notes = {d.id: found for d in documents if isinstance(found := d.metadata["notes"], list)}
     report.skipped = [(key, "; ".join([why, *notes.get(key, ())])) for key, why in report.skipped]

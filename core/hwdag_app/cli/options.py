@@ -149,7 +149,7 @@ class ShortHelp(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and which command was probably meant."""
+    """Reports an error in one line, with the command that was probably meant."""
 
     def error(self, message: str) -> NoReturn:
         """Print the message, and end with status 2."""

@@ -39,7 +39,7 @@ class Passage(TypedDict):
 
 
 class Found(TypedDict):
-    """Passages, best first. `left_out` says what is missing and how to get it; "" for nothing."""
+    """Passages, best first. `left_out` describes missing passages and the way to get them; "" if there are none."""
 
     results: list[Passage]
     left_out: str
@@ -143,7 +143,7 @@ class Page(NamedTuple):
 def page(items: Iterable[Mapping[str, Any]], cursor: str | None, limit: int, room: int) -> Page:
     """Return at most `limit` items from a cursor on, within `room` characters, and at least one.
 
-    The text of an item that does not fit alone is cut, and the item says by how much.
+    The text of an item that does not fit alone is cut, and the item has the number of left-out characters.
     """
     start, room = offset(cursor), room - AROUND
     found: list[Mapping[str, Any]] = []

@@ -70,7 +70,7 @@ _PASSAGE = re.compile(r"(?P<document>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})",
 class Tools:
     """Reads an index with `config`, confined to the documents of `scope`.
 
-    Every reply is bounded, and says what it leaves out. Errors are those of hwdag.
+    Every reply is bounded, and names the parts that it leaves out. Errors are those of hwdag.
     """
 
     def __init__(self, index: HWDAGIndex, config: SearchConfig | None, scope: Scope) -> None:
@@ -89,7 +89,7 @@ class Tools:
         history: History = None,
     ) -> Found:
         """Find passages of the documents for a question, best first, with their character spans."""
-        wanted = offset(cursor) + limit + 1  # one more says whether there are more
+        wanted = offset(cursor) + limit + 1  # one more shows whether there are more
         retrieval = self._index.search(
             query,
             config=self._config,
@@ -331,7 +331,7 @@ def _url(document: Document) -> str:
 
 
 def _start_around(text: str, start: int, end: int, room: int) -> int:
-    """Return where to begin so that a passage has the same room before and after it."""
+    """Return the begin at which a passage has the same room before and after it."""
     begin = max(0, start - max(0, room - (end - start)) // 2)
     blank = max(text.rfind(sign, max(0, begin - BRIEF), begin) for sign in (" ", "\n"))
     return begin if blank < 0 else blank + 1

@@ -137,7 +137,7 @@ async def events_of(
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` returns. If the client leaves, cancel it and raise `ClientDisconnect`."""
+    """Return the result of `work`. If the client leaves, cancel it and raise `ClientDisconnect`."""
 
     async def left() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -21,7 +21,7 @@ from hwdag_app.serve.guard import Events, error_of, frame, json_body
 from hwdag_app.serve.refusals import refusal
 
 REFUSED = ("tools", "functions", "response_format", "logprobs", "stop")
-"""Options that would change what an answer is. Others that the server does not know are ignored."""
+"""Options that would change the kind of an answer. Others that the server does not know are ignored."""
 
 
 class Completions:
@@ -145,7 +145,7 @@ def _text(content: object) -> str:
 
 
 def judged(answer: Answer) -> dict[str, Any]:
-    """Return what a message has besides its text: citations, best first, and what is known of the answer.
+    """Return the fields of a message besides its text: citations, best first, and facts about the answer.
 
     `found` is whether the documents seem to hold an answer, `confidence` the probability that this one is
     right; either may be None. Offsets count characters.

@@ -11,7 +11,7 @@ HEAD_SECONDS = 10.0
 
 
 class Timed(H11Protocol):
-    """Uvicorn's protocol, which closes a connection where the head of a request takes too long.
+    """Uvicorn's protocol, which closes a connection if the head of a request takes too long.
 
     Uvicorn itself times only connections that are idle between two requests.
     """

@@ -36,7 +36,7 @@ HEADERS = {
 
 
 MAX_JSON_BYTES = 1_000_000
-"""Of a question and what comes with it."""
+"""Of a question and the texts that come with it."""
 
 GRACE = 30.0
 """Seconds in which a client must have sent or read something."""
@@ -80,7 +80,7 @@ class Guard:
         host, origin, token = headers.get("host", ""), headers.get("origin"), self._token
         if origin is not None and _parsed(origin).netloc != host:
             return failure(403, f"a page of {origin!r} may not use this server")
-        # why: browsers send no Origin with a GET, but they say whose page has asked
+        # why: browsers send no Origin with a GET, but they name the page that has asked
         if headers.get("sec-fetch-site") in OTHER_SITES and path not in OPEN_PATHS:
             return failure(403, "a page of another site may not use this server")
         if token is None:
@@ -97,7 +97,7 @@ class Guard:
 
 
 def _parsed(url: str) -> SplitResult:
-    """Return the parts of a URL, all empty where it is none."""
+    """Return the parts of a URL, all empty if it is no URL."""
     try:
         return urlsplit(url)
     except ValueError:

@@ -23,7 +23,7 @@ class Systems:
     """Retrievers by name, each with the settings it is asked with. They hold the same documents.
 
     "hwdag" searches the index with `config`, and "similarity" with the similarity to the question alone;
-    "garlic" searches as the paper does, where the index has points. All have the token budget of
+    "garlic" searches as the paper does, if the index has points. All have the token budget of
     `config`.
     `others` are other methods by name, which already hold the documents of the index.
     """
@@ -58,7 +58,7 @@ class Systems:
         return iter(self._configs)
 
     def named(self, name: object, **changed: Any) -> tuple[Retriever, SearchConfig]:
-        """Return a system, its settings changed where a value is not None. Raises `UnknownSystem`."""
+        """Return a system, its settings changed by values that are not None. Raises `UnknownSystem`."""
         if not isinstance(name, str) or name not in self._configs:
             raise UnknownSystem(f"no system {name!r}; there are {', '.join(self)}")
         wanted = {key: value for key, value in changed.items() if value is not None}

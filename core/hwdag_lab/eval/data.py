@@ -51,7 +51,7 @@ def read_records(
 def records_of(
     paths: Iterable[Path], *, malformed: Malformed = "error", on_skip: OnSkip | None = None
 ) -> list[Record]:
-    """Return the records of several files; a folder stands for the `*.jsonl` files in it, sorted.
+    """Return the records of several files; a folder means the `*.jsonl` files in it, sorted.
 
     Raises:
         DataError: as in `read_records`, with ids unique over all files; or a folder holds no such

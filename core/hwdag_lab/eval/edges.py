@@ -1,4 +1,4 @@
-"""Graphs with edges that the model did not make, to measure what its attention is worth."""
+"""Graphs with edges that the model did not make, to measure the value of its attention."""
 
 from __future__ import annotations
 

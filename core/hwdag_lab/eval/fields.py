@@ -1,6 +1,6 @@
 """JSON from strangers: objects with their place in the file, and one way to report errors.
 
-A pydantic model, a `JsonObject`, says what an object must hold.
+A pydantic model, a `JsonObject`, declares the fields of an object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ R = TypeVar("R", bound="JsonObject")
 
 
 class DataError(InputError):
-    """A data file cannot be read: `<file>:<line>: what is wrong`, or `<file>: item <n>: ...`."""
+    """A data file cannot be read: `<file>:<line>: <reason>`, or `<file>: item <n>: ...`."""
 
 
 class MalformedRecord(Exception):

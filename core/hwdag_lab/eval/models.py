@@ -19,7 +19,7 @@ from hwdag.types import Usage
 from hwdag_lab.methods.longllmlingua.retriever import scoring_of
 from hwdag_lab.methods.youra.retriever import ColumnHeads, column_reader
 
-if TYPE_CHECKING:  # why: torch is imported only where a model is needed
+if TYPE_CHECKING:  # why: torch is imported only if a model is needed
     from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
     from hwdag_lab.methods.youra.columns import ModelColumns
 
@@ -79,7 +79,7 @@ class CachedWriter:
 
     @property
     def condense(self) -> Callable[..., list[str]]:
-        """As `write`, where the writer can be kept from copying (`HuggingFaceLM.condense`)."""
+        """As `write`, if the writer can be kept from copying (`HuggingFaceLM.condense`)."""
         condense: Callable[..., list[str]] = self._writer.condense  # type: ignore[attr-defined]
 
         def ask(prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:

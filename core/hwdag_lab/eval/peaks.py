@@ -11,7 +11,7 @@ _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 def reset_peaks() -> None:
-    """Restart the count of peaks, where the system can (Linux, CUDA)."""
+    """Restart the count of peaks, if the system can (Linux, CUDA)."""
     with suppress(OSError):
         _CLEAR.write_text("5")
     if cuda := _cuda_in_use():

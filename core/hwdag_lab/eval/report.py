@@ -1,4 +1,4 @@
-"""`report.md`: the settings, one section per data set, and where HWDAG loses."""
+"""`report.md`: the settings, one section per data set, and the losses of HWDAG."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MEANINGS = {
 _NOTES = """\
 Every system reads, counts tokens and answers with the same model, and may put the same number of
 node tokens before it (the budget; `all`: it reads everything). Brackets hold 95 % bootstrap
-intervals over documents, or over questions where all are about one document. TFLOPs are analytic
+intervals over documents, or over questions if all are about one document. TFLOPs are analytic
 and those of the language model: embedding and BM25 count in seconds only. A question that ended in
 an error scores 0. Bold is the best of a column.
 """

@@ -190,7 +190,7 @@ def parse_record(value: Any) -> Record:
     """Parse a JSON object in the schema of this module.
 
     Raises:
-        MalformedRecord: it is no record; the message says why.
+        MalformedRecord: it is no record; the message has the reason.
     """
     row = row_of(_RecordRow, value)
     paragraphs = _paragraphs(row)

@@ -80,7 +80,7 @@ def bootstrap(
     """Return the mean of `values` with a percentile bootstrap interval; deterministic for a seed.
 
     With `groups`, one label per value, whole groups are drawn with all their values (the mean stays
-    the mean over values). The module docstring says when to use it.
+    the mean over values). The module docstring describes when to use it.
 
     Raises:
         InputError: there are no values, a value is not finite, `groups` has another length, or

@@ -229,7 +229,7 @@ def _mean(results: Sequence[Result], value: Callable[[Result], float | None]) ->
 def _units(documents: Sequence[str]) -> Sequence[str] | None:
     """Return the groups to resample: documents, or questions if all are about one document (a pool).
 
-    An interval over questions says nothing about other documents.
+    An interval over questions does not hold for other documents.
     """
     return documents if len(set(documents)) > 1 else None
 

@@ -66,7 +66,7 @@ class Asker:
 
     @property
     def usage(self) -> Usage:
-        """Cost since this object was made, including what other threads spend on the same model."""
+        """Cost since this object was made, including the spending of other threads on the same model."""
         return self._spent() - self._before
 
     def room(self, around: str, *, limit: int, within: int = UNKNOWN_CONTEXT) -> int:

@@ -171,7 +171,7 @@ class DocumentRetriever(ABC, Generic[T]):
         return self._of(document_id)[1].nodes
 
     def built(self, document_id: str) -> T:
-        """Return what is kept of a document. Raises `InputError` if there is no such document."""
+        """Return the kept data of a document. Raises `InputError` if there is no such document."""
         return self._of(document_id)[1]
 
     def insert(

@@ -7,7 +7,7 @@ The memory tree has segments of about 1,000 tokens, a summary of each, then summ
 - at a leaf it sees the segment, and commits to it or goes back;
 - every prompt shows its working memory, the summaries of the nodes visited before.
 
-A node that was left is not offered again, and nothing is asked where only one way is open, so a
+A node that was left is not offered again, and nothing is asked if only one way is open, so a
 walk ends even without its limit of steps. If no reply has a legal action, the default is the child
 most similar to the question, and at a leaf to commit. `Retrieval.notes` counts defaults.
 """
@@ -120,7 +120,7 @@ def action_of(reply: str) -> int | None:
     return int(found[-1]) if found else None
 
 
-QUESTION_TOKENS = 128  # room for the question where segments are cut for a small context
+QUESTION_TOKENS = 128  # room for the question if segments are cut for a small context
 
 
 class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
@@ -132,7 +132,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
     leaf.
 
     The writer, or else the reader, navigates. `Retrieval.usage` is the difference of its meter,
-    including what other threads spend on the same model.
+    including the spending of other threads on the same model.
     """
 
     name = "memwalker"
@@ -157,7 +157,7 @@ class MemWalkerRetriever(SummarizingRetriever[SummaryTree]):
         return tree.finished()
 
     def _sizes(self, summarizer: Summarizer) -> tuple[int, int]:
-        """Return tokens per segment and children per node; fewer where a prompt has no room for them."""
+        """Return tokens per segment and children per node; fewer if a prompt has no room for them."""
         config, asker = self.config, Asker(self.navigator, self.reader)
         around = (TRIAGE + BACK + RETRY, LEAF + RETRY)
         room = min(asker.room(prompt, limit=config.reply_tokens) for prompt in around)
@@ -204,9 +204,9 @@ def cut_leaves(
     embedder: Embedder,
     question: Vectors,
 ) -> tuple[list[Scored], list[str]]:
-    """Return the leaves in turn, cut to their sentences most similar to the question where needed.
+    """Return the leaves in turn, cut to their sentences most similar to the question if needed.
 
-    A leaf without room is left out. The second result notes what was cut or left out.
+    A leaf without room is left out. The second result notes the texts that were cut or left out.
     """
     room, found, notes = request.budget, list[Scored](), list[str]()
     for scored in leaves:
@@ -346,7 +346,7 @@ class TreeWalk:
         self.leaves.append(self._scored(segment))
 
     def _choose(self) -> None:
-        """Enter an open child, or go back if there is none or the model says so."""
+        """Enter an open child, or go back if there is none or the model asks for it."""
         below = self._open(self._tree.children[self.position])
         if not below:
             self._go_back()

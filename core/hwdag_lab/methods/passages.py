@@ -50,7 +50,7 @@ class Passages:
 
     nodes: tuple[Node, ...]
     indexed: tuple[str, ...]
-    """The searched text of every node: its own text, with its heading where `contextual`."""
+    """The searched text of every node: its own text, with its heading if `contextual`."""
 
     @classmethod
     def of(cls, document: Document, config: PassageConfig, reader: Reader) -> Passages:

@@ -1,7 +1,7 @@
 """Summaries of groups of nodes.
 
 A Writer writes a summary, or the extraction of HWDAG's own points (`hwdag.building.points.extract`)
-picks it from the text, so methods are compared on equal terms. `Node.origin` says which:
+picks it from the text, so methods are compared on equal terms. `Node.origin` tells them apart:
 
 - "extractive": `Node.sources` are the exact spans of the picked sentences in reading order, and the
   text is these slices of the document, joined by `JOINT`;

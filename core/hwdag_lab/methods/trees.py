@@ -26,7 +26,7 @@ class SummaryTree:
     """The finished tree of one document: chunks first, then summaries level by level.
 
     Summaries may share children (RAPTOR's soft clusters). `costs` are the tokens of each node as
-    the line that the reader sees. `notes` say what the build did differently from the plain method.
+    the line that the reader sees. `notes` describe deviations of the build from the plain method.
     """
 
     nodes: tuple[Node, ...]

@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"\W*(?:question\s*)?(?:\d{1,3}|[a-z])?\s*[.:)\]]\s+", re.I
 def parse_questions(reply: str, number: int) -> list[str]:
     """Return the first `number` distinct questions of a reply, in order.
 
-    Accepts bullets, numbers and plain lines. Ignores what follows a question mark on its line, such
+    Accepts bullets, numbers and plain lines. Ignores the text after a question mark on its line, such
     as an answer, and lines without a question.
     """
     lines = parse_points(reply) or without_surrogates(reply)[0].splitlines()

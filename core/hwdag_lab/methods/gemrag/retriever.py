@@ -5,7 +5,7 @@
 
 The paper describes retrieval twice. `mode="questions"` is Algorithm 1, which ranks utility
 questions; `mode="graph"` is the text, a best-first search that starts at the best of them. Where
-the printed formulas leave something open, the code says what it does: weights in `spectrum`, search
+the printed formulas leave something open, comments name our choice: weights in `spectrum`, search
 in `memory.best_first`.
 """
 
@@ -54,7 +54,7 @@ class GemRagConfig(CheckedOptions):
         mode: best-first search over the graph ("graph", the text of the paper), or a ranking of all
             utility questions ("questions", its Algorithm 1).
         prompt_share: in the mode "graph", the weight of the similarity to the question; edges to
-            visited nodes get the rest. The paper does not say; of 0, 0.25, 0.5, 0.75 and 0.9 the
+            visited nodes get the rest. The paper has no number; of 0, 0.25, 0.5, 0.75 and 0.9 the
             default was best on 21 training questions of MuSiQue.
         chunk_tokens: size of a node; chunks end with sentences.
         questions: questions per node (M); 0 compares the texts themselves (paper, Figure 2).
@@ -95,7 +95,7 @@ class GemRagRetriever(SummarizingRetriever[Memory]):
     weight of an edge depends on its two nodes only.
 
     A writer asks the questions and writes the summaries. Without one (see `SummarizingRetriever`),
-    sentences replace questions and summaries are extracted; the notes say so. Verbatim nodes whose
+    sentences replace questions and summaries are extracted; the notes report it. Verbatim nodes whose
     text came before are ranked last, as with RAPTOR.
     """
 

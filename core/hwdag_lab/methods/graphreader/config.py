@@ -18,7 +18,7 @@ class GraphReaderConfig(CheckedOptions):
     Attributes:
         answers: "notebooks" is the paper's answer, reasoned by the writer over all notebooks. If
             that fails twice, or no notebook says anything, the reader answers from the nodes, and a
-            note says so. "nodes" always answers from the nodes, like all other methods.
+            note reports it. "nodes" always answers from the nodes, like all other methods.
         chunk_tokens: size of a chunk (L); smaller if the window is small.
         initial_nodes: nodes to explore, each on a path with its own notebook (N).
         max_calls: function calls per path.

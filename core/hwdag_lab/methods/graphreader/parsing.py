@@ -99,7 +99,7 @@ def sections(reply: str) -> dict[str, str]:
 
 
 def says_something(text: str) -> bool:
-    """Return whether a text says more than "none"."""
+    """Return whether a text is more than "none"."""
     bare = text.strip()
     is_nothing = len(bare) <= LONGEST_NOTHING and _NOTHING.fullmatch(bare)
     return not is_nothing and any(map(str.isalnum, bare))

@@ -35,7 +35,7 @@ from hwdag_lab.methods.graphreader.exploration import ON_CHUNK, Agent, Explorati
 from hwdag_lab.methods.graphreader.graph import Extraction, FactGraph
 from hwdag_lab.methods.summaries import best_parts, excerpt
 
-QUESTION_TOKENS = 128  # room for the question where chunks are cut for a small window
+QUESTION_TOKENS = 128  # room for the question if chunks are cut for a small window
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
     does not depend on the budget. `Retrieval.notes` counts defaults; `explore` returns everything.
 
     The writer, or else the reader, extracts facts and explores. `Retrieval.usage` is the difference
-    of its meter, including what other threads spend on the same model.
+    of its meter, including the spending of other threads on the same model.
     """
 
     needs_replies = True
@@ -112,7 +112,7 @@ class GraphReaderRetriever(DocumentRetriever[FactGraph]):
         plan: SearchPlan,
         max_new_tokens: int,
     ) -> tuple[Retrieval, Session]:
-        """Answer from the notebooks or the nodes, as `answers` says; nodes if notebooks fail."""
+        """Answer from the notebooks or the nodes, by `answers`; from nodes if notebooks fail."""
         if self.config.answers == "nodes" or carried is None:
             return retrieval, session
         before = carried.agent.usage

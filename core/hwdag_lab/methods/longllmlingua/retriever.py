@@ -1,4 +1,4 @@
-"""LongLLMLingua: drop passages, then words, that say little about the question.
+"""LongLLMLingua: drop passages, then words, that are unrelated to the question.
 
 Jiang et al., "LongLLMLingua: Accelerating and Enhancing LLMs in Long Context Scenarios via Prompt
 Compression", ACL 2024, arXiv 2310.06839. Two stages, both by likelihoods of a causal LM:
@@ -6,7 +6,7 @@ Compression", ACL 2024, arXiv 2310.06839. Two stages, both by likelihoods of a c
 1. Coarse (section 4.1): rank passages by the perplexity of the question after the passage, with a
    statement that ties the two together. The best passages survive.
 2. Fine (section 4.1, eq. 3): score each token by contrastive perplexity, how much less surprising
-   the question makes it. The text is read segment by segment after what was kept so far (LLMLingua,
+   the question makes it. The text is read segment by segment after the text kept so far (LLMLingua,
    arXiv 2310.05736, algorithm 1). Better passages keep more of their text (section 4.3).
 
 Passages are read best first (section 4.2). Subsequence recovery (section 4.4) is not needed,
@@ -34,7 +34,7 @@ from hwdag_lab.methods.found import Found, Scored, SearchRequest
 from hwdag_lab.methods.longllmlingua.whole_words import tokens_of, words
 from hwdag_lab.methods.passages import verbatim_nodes
 
-if TYPE_CHECKING:  # why: torch is imported only where a model is needed
+if TYPE_CHECKING:  # why: torch is imported only if a model is needed
     from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
 
 RESTRICTION = "We can get the answer to this question in the given documents."
@@ -45,7 +45,7 @@ HALVINGS = 50  # bisection steps for tau; the error is far below one token
 
 @dataclass(frozen=True, slots=True)
 class LongLLMLinguaConfig(CheckedOptions):
-    """How much is dropped where; the defaults are those of the paper.
+    """The shares to drop; the defaults are those of the paper.
 
     Attributes:
         chunk_tokens: size of a passage; passages end with sentences.
@@ -314,7 +314,7 @@ def scoring_of(reader: Reader) -> TextScoring:
     if make := getattr(reader, "scoring", None):
         made: TextScoring = make()
         return made
-    # why: torch is imported only where a model is needed
+    # why: torch is imported only if a model is needed
     from hwdag.lm.huggingface import HuggingFaceLM
     from hwdag_lab.methods.longllmlingua.likelihood import TextScoring
 

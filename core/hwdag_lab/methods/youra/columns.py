@@ -178,7 +178,7 @@ class ContextCaches:
         return sum(size for _, size in self.held.values())
 
     def get(self, ids: Ids) -> DynamicCache | None:
-        """Return a copy that may grow; it never changes what it shares with the kept cache."""
+        """Return a copy that may grow; it never changes the part that it shares with the kept cache."""
         with self._lock:
             held, _ = self.held.get(_digest(ids), (None, 0))
             if held is None:
@@ -248,5 +248,5 @@ def _visible(codec: Codec, ids: Sequence[int], start: int, end: int, origin: int
 
 
 def _bare(text: str) -> str:
-    """Return a text without what a tokenizer may change: case and spacing."""
+    """Return a text without case and spacing, which a tokenizer may change."""
     return "".join(text.split()).casefold()

@@ -31,7 +31,7 @@ from hwdag_lab.methods.found import Found, Scored, SearchRequest, may_fit
 from hwdag_lab.methods.passages import SENTENCE_TOKENS, verbatim_nodes
 from hwdag_lab.methods.youra.easy import Ids
 
-if TYPE_CHECKING:  # why: torch is imported only where a model is needed
+if TYPE_CHECKING:  # why: torch is imported only if a model is needed
     from hwdag_lab.methods.youra.columns import Located, ModelColumns
 
 ColumnHeads = Heads | Literal["last"]
@@ -317,7 +317,7 @@ def column_reader(reader: Reader, heads: ColumnHeads, *, memory_bytes: int) -> M
     if make := getattr(reader, "columns", None):
         made: ModelColumns = make(heads, memory_bytes=memory_bytes)
         return made
-    # why: torch is imported only where a model is needed
+    # why: torch is imported only if a model is needed
     from hwdag.lm.huggingface import HuggingFaceLM
     from hwdag_lab.methods.youra.columns import ModelColumns
 
