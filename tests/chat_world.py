@@ -1,4 +1,4 @@
-"""A real chat server on the loopback that meets each request as it is told to."""
+"""A real chat server on the loopback with a chosen behaviour for each request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Behaviour = Callable[["Request"], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """What came with a request; a connection serves several."""
+    """The content of a request; a connection serves several."""
 
     path: str
     headers: Mapping[str, str]

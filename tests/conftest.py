@@ -18,7 +18,7 @@ settings.register_profile("hwdag", deadline=None, derandomize=True, max_examples
 settings.register_profile("quick", settings.get_profile("hwdag"), max_examples=10)
 settings.load_profile("hwdag")
 
-# why: what a shell starts in the background ignores Ctrl-C, and so would everything under test
+# why: a process that a shell starts in the background ignores Ctrl-C, and so would everything under test
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -102,13 +102,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What `make quick` leaves out is not imported either: that takes as long as its tests."""
+    """Leave out the files of slow tests in `make quick`: their imports take as long as its tests."""
     is_quick = "not slow" in config.getoption("markexpr")
     return (is_quick and collection_path.name in SECONDS) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes comes first, so that no worker is left alone with it in the end."""
+    """Put the longest files first, so that no worker is left alone with them in the end."""
     for item in items:
         if item.path.name in SECONDS:
             item.add_marker("slow")
@@ -118,7 +118,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 # why not for the session: an open Playwright is a running event loop, and no other test could start one
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium; skipped where there is none."""
+    """A headless Chromium; without it, the test is skipped."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium or google-chrome (Debian: apt-get install chromium)")

@@ -2,7 +2,7 @@
 
     python crash_world.py FOLDER MODE FIRST_SEED COUNT
 
-For every seed a child builds an index and dies by SIGKILL: before or behind a model call, at an SQL
+For every seed a child builds an index and dies by SIGKILL: before or after a model call, at an SQL
 statement or in the midst of one, or at any moment by its parent's hand. Another child runs the same
 build again. The index must be that of an uninterrupted build, and no finished call made twice; of
 short documents, which are committed in groups, at most those of one group.
@@ -94,7 +94,7 @@ def documents(edited, sentences):
 
 
 def in_child(work, trap, count=None, delay=None):
-    """Work in a child, killed after a delay; returns how it ended. What it passed is written to `count`."""
+    """Return how work in a child ended, killed after a delay. Its counts go to the file `count`."""
     child = os.fork()
     if child == 0:
         try:
@@ -158,7 +158,7 @@ class World:
             Refresh(Lazy(lambda: builder), store, Silent(), replace=True).run(given)
 
     def begun(self, name):
-        """Where a build writes: over a copy of an earlier index, which no trap cuts short, or anew."""
+        """Return the file that a build writes: a copy of an earlier index, which no trap cuts short, or a new one."""
         path = self.folder / name
         if self.before.exists():
             shutil.copy(self.before, path)
@@ -182,7 +182,7 @@ class World:
             file.unlink()
 
     def lost(self, path, log):
-        """Calls that a kill may have undone: the last one, or a group behind what is on disk."""
+        """Return the calls that a kill may have undone: the last one, or a group after those on disk."""
         if self.mode != "short":
             return ordered(log)[-1:]
         stored = len(entries(path)) if holds_something(path) else 0
@@ -196,7 +196,7 @@ class World:
 
 
 def trapped(trap):
-    """Connections to SQLite tell the trap what they do."""
+    """Let connections to SQLite report to the trap."""
     connect = sqlite3.connect
 
     class Trapping(sqlite3.Connection):

@@ -64,7 +64,7 @@ def record(number: int, *, dataset: str = "towns", questions: int = 2) -> Record
 
 
 def long_record(number: int) -> Record:
-    """Return the same document told many times over, so that summaries of parts of it are written."""
+    """Return the same document repeated many times, so that summaries of parts of it are written."""
     short = record(number)
     text = "\n\n".join(short.text.replace("Person", f"Part{i}Person") for i in range(12))
     span = Span(0, text.index("\n\n"))

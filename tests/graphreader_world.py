@@ -50,7 +50,7 @@ Reply = str | Callable[[str], str]
 
 
 def stage_of(prompt: str) -> str:
-    """What a prompt asks for."""
+    """Return the kind of reply that a prompt asks for."""
     return next(stage for mark, stage in STAGES.items() if mark in prompt)
 
 

@@ -34,7 +34,7 @@ class Image:
     def __init__(self, folder):
         self.folder = folder
         self.bin = folder / "app" / "venv" / "bin"
-        # why first: what the steps call python is this one, which makes the environment that they fill
+        # why first: the steps call this Python, which makes the environment that they fill
         self.variables = outside(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
         self.variables.setdefault("UV_FIND_LINKS", find_links())
         self.args = {}

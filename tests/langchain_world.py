@@ -1,4 +1,4 @@
-"""Two documents of a village behind the LangChain package, and what its tests share."""
+"""Two documents of a village in the LangChain package, shared by its tests."""
 
 from __future__ import annotations
 

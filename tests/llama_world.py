@@ -1,4 +1,4 @@
-"""Three small documents and a scripted model: what the tests of the LlamaIndex package share."""
+"""Three small documents and a scripted model, shared by the tests of the LlamaIndex package."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def chat_memory():
 
 @contextmanager
 def events_seen(*kinds):
-    """Events that a handler of the root dispatcher sees; all of them where no kind is named."""
+    """Collect the events that a handler of the root dispatcher sees; all of them if no kind is named."""
     seen: list[Any] = []
 
     class Handler(BaseEventHandler):

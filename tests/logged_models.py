@@ -49,7 +49,7 @@ class Writing:
 
 
 class Streaming(Writing):
-    """A concurrent writer that finishes the last prompt first, and fails after so many replies."""
+    """A concurrent writer that finishes the last prompt first, and fails after a number of replies."""
 
     concurrency = 8
 

@@ -151,7 +151,7 @@ def open_table():
 
 
 def running_headers():
-    """Four pages with a header, a footer, a page number, and a sentence that goes on over a page's end."""
+    """Return four pages with a header, a footer, a number, and a sentence that continues on the next page."""
 
     def on_page(canvas, document):
         canvas.setFont("Helvetica", 8)
@@ -168,7 +168,7 @@ def running_headers():
 
 
 def outlined():
-    """Headings in the type of the text, told by the outline alone; a title in the metadata."""
+    """Return headings in the type of the text, marked by the outline alone; a title in the metadata."""
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=A4, invariant=1)
     canvas.setTitle("Works of a Town")
@@ -187,7 +187,7 @@ def outlined():
 
 
 def written(*pages, font="Times-Roman"):
-    """Pages of lines that stand where they are told to: height, text, and size if not 11."""
+    """Return pages of lines at chosen places: height, text, and size if not 11."""
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=A4, invariant=1)
     for lines in pages:
@@ -261,7 +261,7 @@ def hebrew(text):
 
 
 def paragraphs(text, number):
-    """So many paragraphs that begin alike."""
+    """Return a number of paragraphs that begin alike."""
     return [f"{text} {filler}" for filler in itertools.islice(itertools.cycle(FILLER), number)]
 
 
@@ -270,7 +270,7 @@ def wrapped(text, width=80):
 
 
 def scanned():
-    """Return a page that is a picture, behind a page of text; a third page is a picture too."""
+    """Return a page that is a picture, after a page of text; a third page is a picture too."""
     picture = Image.new("L", (300, 420), 255)
     ImageDraw.Draw(picture).text((30, 40), "The waterworks of Hamar", fill=0)
     buffer = io.BytesIO()
@@ -312,7 +312,7 @@ def captions():
 
 
 def rotated():
-    """Return a page that is shown turned, with its text along the longer side, behind an upright one."""
+    """Return a page that is shown turned, with its text along the longer side, after an upright one."""
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=A4, invariant=1)
     canvas.setFont("Times-Roman", 11)

@@ -30,5 +30,5 @@ def planted_model() -> PreTrainedModel:
 
 
 def planted() -> HuggingFaceLM:
-    """It as a reader."""
+    """Return the model as a reader."""
     return HuggingFaceLM(planted_model(), tokenizer(), name="nobody/planted")

@@ -12,7 +12,7 @@ SECONDS = 300  # no program of a test takes longer
 
 
 def program(code: str, *arguments: object) -> dict[str, Any]:
-    """What `subprocess` takes to run some lines of Python with these arguments."""
+    """Return the options of `subprocess` that run some lines of Python with these arguments."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
     return {"args": command, "env": os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}}
 
@@ -27,5 +27,5 @@ def python(code: str, *arguments: object, ends: int = 0) -> subprocess.Completed
 
 
 def started(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """Begin to run some lines of Python; what they print is in `stdout`."""
+    """Begin to run some lines of Python; their output is in `stdout`."""
     return subprocess.Popen(**program(code, *arguments), stdout=subprocess.PIPE, text=True)

@@ -71,6 +71,6 @@ def assert_same(one, two):
 
 
 def calls(folder):
-    """How often each call was begun, and how often it was ended."""
+    """Return how often each call was begun, and how often it was ended."""
     lines = (folder / "calls").read_text().splitlines()
     return [Counter(line.split()[1] for line in lines if line.startswith(k)) for k in ("s", "e")]

@@ -116,7 +116,7 @@ class DenseWorld:
 
     nodes: list[Node]
     headings: list[str]
-    searched: list[str]  # texts behind their headings
+    searched: list[str]  # texts after their headings
     edges: np.ndarray  # (n, n)
 
     def copies(self, i: int) -> list[int]:

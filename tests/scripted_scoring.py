@@ -1,4 +1,4 @@
-"""The scripted model with what YOURA and LongLLMLingua need of a model, derived by hand."""
+"""The scripted model with the functions that YOURA and LongLLMLingua need, derived by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hwdag_lab.scripted import TOKEN, ScriptedLM, content_words, logprobs_after,
 
 
 class ScoringLM(ScriptedLM):
-    """A `ScriptedLM` that tells likelihoods of texts and columns of attention."""
+    """A `ScriptedLM` with likelihoods of texts and columns of attention."""
 
     def scoring(self) -> ScriptedScoring:
         return ScriptedScoring(self)

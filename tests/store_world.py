@@ -46,7 +46,7 @@ def secret(document_id: str, sentence: str) -> Entry:
 
 
 def fill(path: Path, *entries: Entry, header: Header = HEADER, calls: int = 2) -> None:
-    """A new file with these documents, and as many cached calls of each."""
+    """Return a new file with these documents, and as many cached calls of each."""
     with Store.create(path, header) as store:
         for one in entries:
             store.put(*one)
@@ -63,7 +63,7 @@ def put_keeping(store: Store, one: Entry, *keys: bytes) -> None:
 
 
 def change_file(path: Path, statement: str, *values: object) -> None:
-    """Change a file behind the back of the store."""
+    """Change a file without the store."""
     connection = sqlite3.connect(path)
     with connection:
         connection.execute(statement, values)
@@ -108,7 +108,7 @@ def load_all(store: Store) -> list[Entry]:
 
 
 def assert_same(one: Entry, two: Entry) -> None:
-    """To the last bit."""
+    """Check equality to the last bit."""
     assert one.document == two.document
     assert one.graph.nodes == two.graph.nodes
     for a, b in ((one.graph.edges, two.graph.edges), (one.graph.raw, two.graph.raw)):
@@ -122,7 +122,7 @@ def assert_same(one: Entry, two: Entry) -> None:
 def assert_same_entries(
     found: Mapping[str, Entry], expected: Mapping[str, Entry], *, atol: float = 0.0
 ) -> None:
-    """The same documents in the same order, with the same graphs and vectors up to `atol`."""
+    """Check the same documents in the same order, with the same graphs and vectors up to `atol`."""
     assert list(found) == list(expected)
     for name, one in found.items():
         two = expected[name]
@@ -138,7 +138,7 @@ def assert_same_entries(
 
 
 def assert_holds(store: Store, *entries: Entry) -> None:
-    """These documents, in this order, and what a search reads of them."""
+    """Check that these documents are there, in this order, with the blocks that a search reads."""
     assert store.ids() == [one.document.id for one in entries]
     for found, expected in zip(load_all(store), entries, strict=True):
         assert_same(found, expected)
@@ -154,7 +154,7 @@ def block_of(number: int, one: Entry) -> Block:
 
 
 def assert_same_block(one: Block, two: Block) -> None:
-    """All arrays; weights are summed in another order, the rest is the same to the last bit."""
+    """Check all arrays; weights are summed in another order, the rest is equal to the last bit."""
     for name in (field.name for field in fields(Block)):
         a, b = getattr(one, name), getattr(two, name)
         if isinstance(a, Postings):

@@ -51,14 +51,14 @@ def random_text(rng: np.random.Generator, words: int) -> str:
 def random_prose(
     seed: int | np.random.Generator, sentences: int, *, words: tuple[int, int] = (4, 8)
 ) -> str:
-    """That many sentences, each of at least and at most so many words."""
+    """Return sentences, each with a number of words from a range."""
     return " ".join(random_sentences(seed, sentences, words=words))
 
 
 def random_sentences(
     seed: int | np.random.Generator, count: int, *, words: tuple[int, int] = (4, 8)
 ) -> list[str]:
-    """So many sentences, each of at least and at most so many words."""
+    """Return sentences as one text, each with a number of words from a range."""
     rng = np.random.default_rng(seed)  # a generator as it is
     return [random_text(rng, int(rng.integers(words[0], words[1] + 1))) for _ in range(count)]
 
@@ -144,7 +144,7 @@ def walk(
     history: History = (),
     **options: Any,
 ) -> Evidence:
-    """The walk for a question by a method, some of its `rules` changed; `options` are more of a `SearchRequest`."""
+    """Return the walk for a question by a method, with changed `rules`; `options` are those of a `SearchRequest`."""
     plan = config.plan(method, options["reader"].card.threshold)
     plan = replace(plan, rules=replace(plan.rules, **(rules or {})))
     if query_vector is None:

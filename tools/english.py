@@ -22,9 +22,12 @@ ROOT = Path(__file__).parents[1]
 SWEPT = (
     *("core", "llama_index_hwdag", "langchain_hwdag"),
     *("haystack_hwdag", "haystack_integrations", "tools", "benchmarks"),
-    *("README.md", "CONTRIBUTING.md", "docs"),
+    *("README.md", "CONTRIBUTING.md", "docs", "tests", "examples"),
 )
 """Paths that follow the rules already."""
+
+DATA = {"files", "golden", "town"}
+"""Folders whose pages are documents to search, not prose about the code."""
 
 PATTERNS = {
     r"(^\W*|[.;:] )what\b(?![^.?!]*\?)": "name the thing instead of a clause with 'what'",
@@ -72,7 +75,9 @@ def python(source: str) -> Iterator[Prose]:
             if isinstance(node.value.value, str):
                 yield Prose(node.lineno, node.value.value)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if (text := ast.get_docstring(node)) and not _is_value(node):
+            # why not of a test: its name says what it does, and its docstring why
+            is_test = node.name.startswith("test_")
+            if (text := ast.get_docstring(node)) and not is_test and not _is_value(node):
                 yield Prose(node.body[0].lineno, text, is_function=True)
         elif isinstance(node, ast.Raise):
             yield from _literals(node)
@@ -128,7 +133,8 @@ def files(paths: list[str]) -> Iterator[Path]:
     """Yield the modules and pages of these paths."""
     for path in map(ROOT.joinpath, paths):
         found = [path] if path.is_file() else path.rglob("*")
-        yield from sorted(file for file in found if file.suffix in {".py", ".md"})
+        prose = (file for file in found if file.suffix == ".py" or not DATA & {*file.parts})
+        yield from sorted(file for file in prose if file.suffix in {".py", ".md"})
 
 
 def main() -> None:

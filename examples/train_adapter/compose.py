@@ -1,4 +1,4 @@
-"""Questions made by rule from what encyclopaedic paragraphs begin with: comparisons, and two hops.
+"""Questions made by rule from the beginnings of encyclopaedic paragraphs: comparisons, and two hops.
 
 Multi-hop sets have few comparisons and few chains through a work and its maker. Their first
 sentences say when people were born, what nationality they have, when a film came out and who
@@ -33,7 +33,7 @@ _MAKERS = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the first sentences of a paragraph say; None where they do not."""
+    """Facts of the first sentences of a paragraph; None if they have none."""
 
     id: str
     name: str

@@ -148,7 +148,7 @@ def opened(lm: HuggingFaceLM, example: Json) -> Any:
 
 
 def points(lm: HuggingFaceLM, example: Json, limit: int) -> Json:
-    """What the writer makes of a window."""
+    """Return the points that the writer makes of a window."""
     before, after = SummaryPrompt().cut("same")
     reply = lm.write([before + window(example) + after], max_new_tokens=limit)[0]
     found = parse_points(reply)

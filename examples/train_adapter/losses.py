@@ -1,4 +1,4 @@
-"""What a batch of trees costs: one forward, four skills."""
+"""The losses of a batch of trees: one forward, four skills."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Objective:
         return total / len(trees), means
 
     def forward(self, trees: Sequence[Tree]) -> tuple[Tensor, list[Tensor]]:
-        """Last hidden states, (trees, tokens, width), and node-to-question attention per tree.
+        """Return last hidden states, (trees, tokens, width), and node-to-question attention per tree.
 
         What all trees begin with passes through the model once; its hidden states are left out.
         """
@@ -160,7 +160,7 @@ def verdict_losses(
 
 
 def hinge(complete: Tensor, incomplete: Tensor, margin: float) -> Tensor:
-    """Mean over all pairs of what a difference lacks to the margin."""
+    """Return the mean over all pairs of the distance from a difference to the margin."""
     return functional.relu(margin - (complete[:, None] - incomplete[None, :])).mean()
 
 

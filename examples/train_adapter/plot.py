@@ -16,7 +16,7 @@ SMOOTHING = 0.95
 
 
 def plot(log: Path, image: Path) -> None:
-    """One panel per loss, smoothed, over the tokens trained on."""
+    """Draw one panel per loss, smoothed, over the tokens trained on."""
     records = list(lines_of(log))
     figure, axes = pyplot.subplots(1, len(PARTS), figsize=(3 * len(PARTS), 2.6))
     for part, axis in zip(PARTS, axes, strict=True):

@@ -96,7 +96,7 @@ def example_of(
 
 
 def copied(points: Sequence[str], lines: Sequence[str]) -> float:
-    """Share of points that stand in the text word for word."""
+    """Return the share of points that are in the text word for word."""
     text = f" {normalised(' '.join(lines))} "
     return sum(f" {normalised(point)} " in text for point in points) / len(points)
 

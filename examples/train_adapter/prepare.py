@@ -10,8 +10,8 @@ only `final.jsonl` (for the report). Two kinds of lines:
      "where": {text: [heading, first character]}}
     {"skill": "points", "dataset", "lines": [text], "running": bool, "points": [text]}
 
-Nodes are what the library's walk reads, in its order; `gold` says which of them are needed, `missing`
-is what is needed and was not read, and `where` is the place of both. Lines that are not `running` text are
+Nodes are those that the library's walk reads, in its order; `gold` says which of them are needed, `missing`
+is needed evidence that was not read, and `where` is the place of both. Lines that are not `running` text are
 shown as bullets.
 """
 
@@ -35,11 +35,11 @@ from hwdag.embedding.default import as_embedder
 
 
 class Plan(NamedTuple):
-    """What is taken of a set for training.
+    """The share of a set that is taken for training.
 
     Attributes:
         joined: documents that are read as one, so that there is enough to be distracted by.
-        documents: at most so many.
+        documents: their number, at most.
         questions: of each document.
         windows: for points, of the whole set.
         multi_hop: whether a distractor that holds the answer is no evidence by itself.
@@ -158,7 +158,7 @@ def walks(
 
 
 def drawn(document: Json, plan: Plan, rng: random.Random) -> list[Json]:
-    """As many of its questions as the plan takes."""
+    """Return as many of its questions as the plan takes."""
     usable = [q for q in document["questions"] if is_usable(q)]
     return rng.sample(usable, min(plan.questions, len(usable)))
 

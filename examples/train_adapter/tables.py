@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What its rows are, and the columns that it may have."""
+    """A kind of rows, and the columns that a table of it may have."""
 
     titles: str
     row_names: str
@@ -61,7 +61,7 @@ def plain_number(low: int, high: int, width: int = 0) -> Draw:
 
 
 def joined(*parts: Draw, by: str = " ") -> Draw:
-    """Several values beside each other."""
+    """Ask for several values at once."""
     return lambda chance: by.join(part(chance) for part in parts)
 
 
@@ -248,7 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def documents(count: int, questions: int, chance: random.Random) -> Iterator[Json]:
-    """Make documents with one to three tables and so many questions about the cells of each."""
+    """Make documents with one to three tables and a number of questions about the cells of each."""
     for i in range(count):
         lines = [f"# {TOWN(chance)}: {chance.choice(TABLES).titles.split('|')[0].lower()}"]
         paragraphs, asked = list[Json](), list[Json]()
@@ -279,7 +279,7 @@ def documents(count: int, questions: int, chance: random.Random) -> Iterator[Jso
 
 
 class Row(NamedTuple):
-    """What it is called, and its values with their columns, by the names of the columns."""
+    """Return the name of a row, and its values by the names of the columns."""
 
     name: str
     cells: dict[str, tuple[Column, str]]

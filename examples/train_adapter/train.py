@@ -1,4 +1,4 @@
-"""Train an adapter; killed and started again it goes on from its last checkpoint.
+"""Train an adapter; killed and started again it continues from its last checkpoint.
 
     python -m examples.train_adapter.train --examples data/train.jsonl --out run --tokens 1000000
 
@@ -33,7 +33,7 @@ from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.text.prompts import SearchPrompts
 
 SHAPE = ("model", "turns", "rank", "alpha", "first_layer")
-"""Options that a run cannot change when it goes on."""
+"""Options that a run cannot change when it continues."""
 
 WARM_UP, DECAY, FINAL_RATE = 0.04, 0.3, 0.02
 POOL = 256
@@ -204,7 +204,7 @@ class Training:
             yield from found
 
     def _save(self) -> None:
-        """State, adapter and plot; a run goes on from the state, which appears in one rename."""
+        """Write state, adapter and plot; a run continues from the state, which appears in one rename."""
         out, options = self.options.out, self.options
         tensors = {f"weight {name}": p.detach() for name, p in self.parameters.items()}
         for name, parameter in self.parameters.items():
@@ -225,7 +225,7 @@ class Training:
         lora.save(self.lm.model, self.options.out / name, **shape, base=self.options.model)
 
     def _restore(self) -> None:
-        """Go on from the checkpoint, if there is one; log lines after it are dropped."""
+        """Continue from the checkpoint, if there is one; log lines after it are dropped."""
         path = self.options.out / "state.safetensors"
         if not path.exists():
             return

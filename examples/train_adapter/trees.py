@@ -12,8 +12,8 @@ and all segments above, at the position that it would have had without the other
                                       +- next node - probe               (No)
 
 so a probe never sees later nodes, and "the same nodes with and without the last hop" costs one more
-node. What was read after the last hop goes to one of the two branches, drawn at random: the number of
-nodes tells little. Where evidence is missing, every probe says No, and an answer is learned only if
+node. Nodes read after the last hop go to one of the two branches, drawn at random: the number of
+nodes means little. If evidence is missing, every probe says No, and an answer is learned only if
 it can be read in the nodes. Of most walks the answer alone is learned, from few nodes with all of the
 evidence: that is one branch. Some of them lose the evidence, and the answer is that it was not found. Layouts are those of `hwdag.lm.session` and of the summary prompt.
 """
@@ -69,7 +69,7 @@ WITHOUT_EVIDENCE, NOT_FOUND = 0.1, "Not found"
 """Share of these that lose their evidence, and what is to be answered then."""
 
 BULLET_TOKENS = 3
-"""What stands around a node, about."""
+"""The text around a node, about."""
 
 SHUFFLED = 0.1
 """Share of walks whose order is lost, as other ways to retrieve have another one."""
@@ -86,7 +86,7 @@ FIRST_ORDINAL = 2
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a walk read: nodes, each with whether it is gold, and one that it did not read or ""."""
+    """The reads of a walk: nodes, each with whether it is gold, and one that it did not read or ""."""
 
     nodes: list[tuple[str, bool]]
     spare: str
@@ -150,7 +150,7 @@ def window(example: Json) -> str:
 
 
 def placed(text: str, where: Json) -> Node:
-    """Return the node of a text, which stands under a heading at some character of its document."""
+    """Return the node of a text, which has a heading, at some character of its document."""
     heading, start = where[text]
     return Node(text, "one", 1, text, "chunk", 1, (Span(start, start + len(text)),), heading)
 
@@ -220,7 +220,7 @@ class Planter:
         answer: str,
         rng: random.Random,
     ) -> None:
-        """The node that completes the evidence, another one in its place, and what follows."""
+        """Return the node that completes the evidence, another one in its place, and the nodes after it."""
         stop, rest = read.completed_by, read.nodes[read.completed_by + 1 :]
         ordinal = FIRST_ORDINAL + stop
         wrong = rest[0][0] if rest else read.spare
@@ -246,7 +246,7 @@ class Planter:
         self._answer(tree, ends[True], answer, enough=rng.random() >= WRONG_VERDICT)
 
     def _read(self, example: Json, rng: random.Random, draw: Draw) -> Read:
-        """What a walk reads within a budget; mostly with the gold nodes that it does not reach."""
+        """Return the reads of a walk within a budget; mostly with the gold nodes that it does not reach."""
         budget = rng.choice(draw.budgets)
         gold, lost, spare, used = set(example["gold"]), list(example["missing"]), "", 0
         nodes: list[tuple[str, bool]] = []
@@ -298,7 +298,7 @@ class Planter:
         return tree
 
     def _reply(self, tree: Tree, ids: list[int], reply: str, parent: int | None) -> None:
-        """What is asked, and what must be generated after it."""
+        """Return the prompt, and the reply that must be generated after it."""
         wanted = [*self._codec.encode(reply), self._end]
         first = len(tree.ids) + len(ids) - 1
         tree.add([*ids, *wanted[:-1]], parent)

@@ -124,7 +124,7 @@ class Walks:
 def needed_of(text: str, question: Json, clues: set[str]) -> list[Span]:
     """Sentences of one paragraph of evidence that are needed.
 
-    Those that the data quote, else the one that tells the answer, else the one that shares most
+    Those that the data quote, else the one that holds the answer, else the one that shares most
     words with the question and its steps.
     """
     spans = sentences(text)

@@ -1,4 +1,4 @@
-"""What walks choose from, and what each choice would gain: examples for the scorer."""
+"""Candidates of walks, and the gain of each: examples for the scorer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = 380
 """Words that a walk reads: about 512 tokens."""
 
 TOUCHES, COMPLETES, TELLS = 2.0, 1.0, 0.5
-"""What it gains to touch a gold paragraph, to bring one nearer to half, and to read a gold sentence."""
+"""Gains of touching a gold paragraph, of bringing one nearer to half, and of reading a gold sentence."""
 
 BESIDE = 0.4
 """Share of the first two that a sentence of a gold paragraph gains which is not gold itself."""
@@ -82,7 +82,7 @@ def choices(
 
 
 def gains(world: World, question: Question, read: Sequence[int], indices: Indices) -> Vectors:
-    """What it would gain to read each of these nodes after those that were read, (k,)."""
+    """Return the gain of reading each of these nodes after those that were read, (k,)."""
     done = [world.nodes[i].sources[0] for i in read]
     places = [world.nodes[i].sources[0] for i in indices.tolist()]
     named = np.array([_overlaps(place, question.sentences) for place in places], np.float32)

@@ -51,7 +51,7 @@ def fit_scorer(choices: Sequence[Choice], *, seed: int = 0) -> FeatureRanker:
 
 
 def share_gained(scorer: FeatureRanker | None, choices: Sequence[Choice]) -> float:
-    """Share of what could be gained at each choice that the scorer's gains; the first node's without one."""
+    """Return the scorer's share of the possible gain at each choice; without a scorer, the first node's."""
     best = [0 if scorer is None else int(scorer(c.features).argmax()) for c in choices]
     gained = sum(float(c.gains[i]) for i, c in zip(best, choices, strict=True))
     return gained / sum(float(c.gains.max()) for c in choices)

@@ -1,4 +1,4 @@
-"""What a walk has read after its first steps, and what it should read next, without a reader."""
+"""Reads of a walk after its first steps, and the sentences it should read next, without a reader."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class State:
     Attributes:
         reads: how many of the nodes in `Asked.read` are read.
         next: nodes that should be read next, ascending.
-        gain: what that would bring: 2 for a gold paragraph that is not touched yet, else 1 for one
+        gain: of each: 2 for a gold paragraph that is not touched yet, else 1 for one
             that is not half covered.
     """
 
@@ -57,12 +57,12 @@ class Asked:
     vector: Vectors  # (dimension,)
     vectors: Vectors  # (leaves, dimension)
     read: Indices  # (reads,)
-    texts: tuple[str, ...]  # of what was read
+    texts: tuple[str, ...]  # of the nodes read
     states: tuple[State, ...]
 
 
 def asked(tasks: Iterable[Task], embedder: Embedder, reads: int) -> Iterator[Asked]:
-    """Walk for every question, and look where the walk stands after each read."""
+    """Walk for every question, and return the state of the walk after each read."""
     for task in tasks:
         world = task.world
         for question in task.questions:
@@ -155,6 +155,6 @@ def _states(question: Question, nodes: Sequence[Node], read: Sequence[int]) -> I
 
 
 def _wanted(sentences: Sequence[Span], nodes: Sequence[Node], rows: set[int]) -> list[int]:
-    """Of these rows the gold sentences, where the data name them."""
+    """Return the gold sentences among these rows, if the data name them."""
     named = [i for i in rows if any(nodes[i].sources[0].overlap(span) for span in sentences)]
     return sorted(named or rows)

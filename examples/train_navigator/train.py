@@ -13,7 +13,7 @@ question, so two more adapters are trained, each on one half of the documents, a
 the other half.
 
 The first `--held-out` questions of every file are not trained on: how often the next node is gold there,
-and which share of what could be gained the scorer gains, is printed.
+and the scorer's share of the possible gain, are printed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ READS = 4
 """Reads after each of which the adapter learns what should be read next."""
 
 ASKED_AGAIN = 2
-"""Reads that a walk embeds the question with, and that the scorer is trained behind: more cost a fifth of a search each, and find no more
+"""Reads that a walk embeds the question with, and after which the scorer is trained: more cost a fifth of a search each, and find no more
 (docs/results.md, "How many reads ask again")."""
 
 TEMPERATURE = 0.05
@@ -60,7 +60,7 @@ BATCH = 8
 """Questions per step."""
 
 JOINED, FEW_QUESTIONS = 10, 3
-"""So many records are read as one, where they have at most so many questions each."""
+"""Number of records read as one, and of their questions, at most."""
 
 
 def main() -> None:
@@ -122,7 +122,7 @@ def joined(records: Sequence[Record]) -> Record:
 
 
 def chosen(tasks: Sequence[Task], guide: QuestionSide, embedder: Embedder) -> list[Choice]:
-    """What walks for these questions choose from."""
+    """Return the candidates of walks for these questions."""
     embed = partial(embedded, guide.model)
     return [
         choice
@@ -146,7 +146,7 @@ class Prepared:
 
 
 class QuestionSide:
-    """A copy of an encoder whose last layers are trained; what is below them never changes."""
+    """A copy of an encoder whose last layers are trained; the layers below never change."""
 
     def __init__(self, model: SentenceTransformer) -> None:
         self.model = copy.deepcopy(model)
@@ -168,7 +168,7 @@ class QuestionSide:
         return list(lora.parameters(self._encoder).values())
 
     def below(self, one: Asked) -> Prepared:
-        """What comes out below the trained layers for a question and what was read for it."""
+        """Return the output below the trained layers for a question and the nodes read for it."""
         found: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
         def note(layer: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:

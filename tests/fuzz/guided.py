@@ -1,4 +1,4 @@
-"""Look for inputs that break a property of hypothesis, guided by what the code reaches.
+"""Look for inputs that break a property of hypothesis, guided by the code that they reach.
 
 For example, for a minute: `python tests/fuzz/guided.py test_properties test_any_page_is_read_or_refused -max_total_time=60`.
 Further options are libFuzzer's; a folder among them keeps the corpus.

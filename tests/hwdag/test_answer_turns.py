@@ -50,7 +50,7 @@ def test_one_turn_equals_a_cold_forward_over_the_whole_chat(family, chat, questi
 
 
 class Obedient:
-    """What a capable reader said: the last instruction counts, and after "Yes or No" nothing else.
+    """Return the reply of a capable reader: the last instruction counts, and after "Yes or No" nothing else.
 
     Qwen2.5-Coder-1.5B-Instruct answered 15 of 15 questions like this after the papers' two turns.
     """
@@ -64,11 +64,11 @@ class Obedient:
         self.seen.append(ids[0].tolist())
 
     def asked(self, lm):
-        """What passed the model last, before it decoded token by token."""
+        """Return the last ids that passed the model before it decoded token by token."""
         return lm.codec.decode(next(ids for ids in reversed(self.seen) if len(ids) > 1))
 
     def answer(self, lm, question):
-        """From what it was asked last."""
+        """Decode from the last prompt."""
         asked = self.asked(lm)
         ordered = "Yes" in asked or question not in asked
         return "Yes" if ordered else "The fox"

@@ -1,4 +1,4 @@
-"""No admitted model is silently wrong: what is read equals the model's own forward, or is refused."""
+"""No admitted model is silently wrong: readings equal the model's own forward, or the model is refused."""
 
 import os
 import re

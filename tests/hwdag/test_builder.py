@@ -348,7 +348,7 @@ def test_a_window_is_running_text_of_paragraphs_behind_its_heading():
 
 
 def test_attention_is_read_of_the_sentences_of_running_text():
-    """What the layout says of each unit is what the prompt shows there."""
+    """The prompt shows each unit at the place that the layout names."""
     lm, document = HuggingFaceLM(model(), tokenizer()), Document("d", "# Dogs\n\nThey bark." + LONG)
     nodes, outline = built(document).graph.nodes, Outline(document.text)
     level = [node for node in nodes if node.level == 1]
@@ -446,7 +446,7 @@ def test_our_method_keeps_a_writer_from_copying_and_the_papers_do_not(method, as
 
 
 def test_a_reply_that_was_cut_loses_its_last_point():
-    """Where it fills its limit and ends in mid-sentence."""
+    """Return a reply that fills its limit and ends in mid-sentence."""
     plan = WindowPlan.of(BuildConfig().resolved("hwdag"), None, ScriptedLM(), extractive=False)
     long, end = "word " * int(plan.points_tokens), "* The last"
     for reply, kept in [

@@ -55,7 +55,7 @@ def prose(sentences, seed=0):
 
 
 class Killed(BaseException):
-    """Stands in for the end of the process: nothing may catch it."""
+    """A substitute for the end of the process: nothing may catch it."""
 
 
 class Tape:
@@ -306,7 +306,7 @@ def test_results_come_back_to_the_last_bit(result):
 
 
 def spoiled(result):
-    """What was cached, with some bytes changed."""
+    """Return cached values with some bytes changed."""
     value = encode(result)
     cut = st.tuples(st.integers(0, len(value)), st.integers(0, 16), st.binary(max_size=8))
     return cut.map(lambda c: value[: c[0]] + c[2] + value[c[0] + c[1] :])
@@ -579,7 +579,7 @@ def test_a_replaced_document_is_embedded_where_it_changed():
 
 
 def test_an_edit_that_is_taken_back_leaves_no_call(tmp_path):
-    """It was begun, cut off, and reverted; what the stored version needs stays."""
+    """It was begun, cut off, and reverted; the calls of the stored version stay."""
     document = Document("doc", "Bagpipes are loud. " * 30)
     builder, path = builder_of(Tape(), Writing), tmp_path / "a.hwdag"
     with store_of(builder, path) as store:

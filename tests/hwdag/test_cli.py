@@ -152,7 +152,7 @@ def test_a_server_answers_what_was_found(index_file, capsys):
         failed = capsys.readouterr()
     assert found["answer"] == "Clara Holm [1]"
     assert [cited["by"] for cited in found["citations"]] == ["number"]
-    assert "by the engineer" in failed.out  # what was found
+    assert "by the engineer" in failed.out  # the evidence
     assert "no chat API there" in failed.err
     assert main([*asked[:3], "--answerer", server.url]) == 2
     assert "--answerer-model" in capsys.readouterr().err
@@ -173,7 +173,7 @@ def test_a_chat_answers_line_after_line(index_file, capsys, monkeypatch):
     assert shown.out.startswith("HWDAGIndex(3 documents, ")
     assert shown.out.count("answer: ") == shown.out.count("sources:") == 2
     assert shown.out.count("note: the reply was cut off") == 2
-    assert "question" in shown.err  # and the chat goes on
+    assert "question" in shown.err  # and the chat continues
 
 
 @pytest.mark.model
@@ -284,7 +284,7 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
 
 @pytest.mark.parametrize("config", [BuildConfig, SearchConfig])
 def test_every_field_of_a_config_is_an_option(config):
-    """What an option says comes back in its field, and the others stay as they were."""
+    """Each option sets its field, and the others stay as they were."""
     before = config()
     command = argparse.ArgumentParser()
     add_config(command, config())
@@ -296,7 +296,7 @@ def test_every_field_of_a_config_is_an_option(config):
 
 
 def flattened(config):
-    """Name, type and value of every field, also of configs within."""
+    """Yield name, type and value of every field, also of configs within."""
     hints = get_type_hints(type(config))
     for name in (field.name for field in fields(config)):
         value, hint = getattr(config, name), hints[name]

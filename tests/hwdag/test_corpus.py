@@ -147,7 +147,7 @@ def addresses(corpus, indices):
 
 
 def assert_same(one, other, words, query):
-    """To the bit, up to where the rows are."""
+    """Check equality to the bit, up to the places of rows."""
     ours, theirs = living(one), living(other)
     assert one.numbers == other.numbers
     assert addresses(one, ours) == addresses(other, theirs)
@@ -235,7 +235,7 @@ def test_walks_do_not_depend_on_it_either(seed, choices, size, scoring):
 
 
 def those_of(library, documents):
-    """Only these documents."""
+    """Show only these documents."""
     kept = Library(0)
     seen = set(documents)
     for number, block in library.blocks.items():
@@ -335,7 +335,7 @@ def test_the_frontier_equals_the_dense_reference(seed, choices, scored, few):
 
 
 def check_choice(scores, costs, room, chosen, was_open, closed):
-    """It fits, and whatever is better, or anything where there is none, does not."""
+    """Check that it fits, and that no better node does, or no node without a choice."""
     better = was_open
     if chosen is not None:
         assert was_open[chosen] and costs[chosen] <= room

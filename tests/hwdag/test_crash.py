@@ -1,4 +1,4 @@
-"""Builds killed with SIGKILL at random points go on: the same index, no finished call twice."""
+"""Builds killed with SIGKILL at random points continue: the same index, no finished call twice."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def folder():
-    """In memory where there is such a folder: SIGKILL loses no page of a file."""
+    """A folder in memory, if there is one: SIGKILL loses no page of a file."""
     fast = MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
     with tempfile.TemporaryDirectory(dir=MEMORY if fast else None) as made:
         yield made

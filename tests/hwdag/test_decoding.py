@@ -51,4 +51,4 @@ def test_pieces_join_to_the_text_even_where_bytes_are_none(tokens):
 def test_pieces_are_whole_characters_and_join_to_the_text(codec, text):
     check_pieces(codec, codec.encode(text))
     opened = [*codec.encode(text), *codec.tokenizer.all_special_ids[:1], *codec.encode(text)]
-    check_pieces(codec, opened)  # what is skipped loses no space after it
+    check_pieces(codec, opened)  # a skipped token loses no space after it

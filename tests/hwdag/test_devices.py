@@ -1,4 +1,4 @@
-"""What forwards change in the process while they run, and put back."""
+"""Settings of the process that forwards change while they run, and put back."""
 
 import threading
 
@@ -52,7 +52,7 @@ def test_forwards_that_overlap_in_threads_put_it_back_once(before):
     with any_length(torch.device("cuda")):
         thread.start()
         assert inside.wait(10)
-    assert not is_on()  # the other forward goes on
+    assert not is_on()  # the other forward continues
     leave.set()
     thread.join()
     assert seen == [False]

@@ -1,4 +1,4 @@
-"""What is made of a document, and of the prompt, is made once in a build."""
+"""A build makes each value of a document, and of the prompt, once."""
 
 import pytest
 from worlds import random_prose
@@ -17,7 +17,7 @@ def documents(count):
 
 @pytest.fixture
 def made(monkeypatch):
-    """What was made, by name: texts of outlines and of content hashes, and tokenised texts."""
+    """Values that were made, by name: texts of outlines and of content hashes, and tokenised texts."""
     found = {"outlines": [], "hashes": [], "tokenised": []}
     outline, hashed, counted = Outline.__init__, drafts.hash_of, ScriptedLM.count_tokens
 

@@ -1,4 +1,4 @@
-"""Messages, records of logs and other lines that are complete; wrapped prose is none of them."""
+"""Messages, records of logs and other lines that are complete; wrapped prose is not."""
 
 import pytest
 

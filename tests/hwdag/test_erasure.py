@@ -1,4 +1,4 @@
-"""Nothing of what was deleted is left, whatever was killed before."""
+"""Nothing of a deleted document is left, whatever was killed before."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ DIE_WHEN_CUTTING = """
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs system calls of Linux")
 def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path):
-    """SQLite cuts the file when the journal is gone; old pages are left behind its end then."""
+    """SQLite cuts the file when the journal is gone; old pages are left after its end then."""
     path = tmp_path / "x.hwdag"
     fill(path, *(entry(f"doc{seed}", seed, chunks=40) for seed in range(3)))
     with Store.open(path) as store:

@@ -1,4 +1,4 @@
-"""What a build will cost, before it is made, and builds that end at a limit with leaves for all."""
+"""The cost of a build before it is made, and builds that end at a limit with leaves for all."""
 
 import pytest
 from tiny import model, tokenizer
@@ -71,7 +71,7 @@ def test_replies_take_as_long_as_the_batches_that_they_are_written_in():
         empty(Clocked(concurrency)).estimate(DOCUMENTS[:1]) for concurrency in (1, 64)
     )
     assert alone.calls == together.calls > 6
-    assert alone.seconds > 1.9 * together.seconds  # what is asked about again is one call
+    assert alone.seconds > 1.9 * together.seconds  # a repeated question is one call
     short = random_documents(5, documents=1, sentences=8)
     one, same = (empty(Clocked(concurrency)).estimate(short) for concurrency in (1, 64))
     assert one.calls == 3  # written, asked about again, and replayed

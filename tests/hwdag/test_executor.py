@@ -1,4 +1,4 @@
-"""Several documents at a time: what is stored is what one after the other gives."""
+"""Several documents at a time give the index that one after the other gives."""
 
 from contextlib import contextmanager
 
@@ -11,7 +11,7 @@ from hwdag_lab.scripted import ScriptedLM
 
 
 class Threads:
-    """The models of this process, for so many documents at a time."""
+    """The models of this process, for a number of documents at a time."""
 
     def __init__(self, count):
         self.count = count
@@ -23,7 +23,7 @@ class Threads:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_documents_at_a_time_are_stored_as_one_by_one(tmp_path, workers):
-    """In order, whichever is finished first; the second of two with one id is known by then."""
+    """Yield results in order, whichever is finished first; the second of two with one id is known by then."""
     documents = [*corpus(), corpus()[0], Document("empty", " ")]
     one = built(tmp_path / "one", documents)
     two = built(tmp_path / "two", documents, executor=Threads(workers))

@@ -1,4 +1,4 @@
-"""Export: what other programs read is what the index holds."""
+"""Export: other programs read exactly the content of the index."""
 
 import json
 from dataclasses import asdict

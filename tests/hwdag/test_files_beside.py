@@ -1,4 +1,4 @@
-"""What a stranger puts beside an index: SQLite would follow it, so it is refused before SQLite looks."""
+"""Files of a stranger next to an index: SQLite would follow them, so they are refused before it looks."""
 
 import os
 import sqlite3
@@ -205,7 +205,7 @@ def test_the_journal_of_a_writer_at_work_is_no_obstacle(path):
 
 @pytest.fixture
 def folder(victim):
-    """A folder of the victim, with what has the names of arrays."""
+    """Return a folder of the victim, with files that have the names of arrays."""
     found = victim.with_name("holidays")
     (found / "1-9").mkdir(parents=True)
     (found / "1-9" / "vectors.npy").write_bytes(b"precious")

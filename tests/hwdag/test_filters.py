@@ -62,7 +62,7 @@ def same(a, b):
 
 
 def values_at(metadata, key):
-    """No value or one: the plain key wins over the path."""
+    """Return no value or one: the plain key wins over the path."""
     if not isinstance(metadata, Mapping):
         return []
     if key in metadata:

@@ -64,7 +64,7 @@ def every_pair(monkeypatch):
     """Count all (new token, seen token) pairs as eager attention does, not the causal half of them.
 
     Everything else is the library's own: which forwards are counted, on top of how many cached
-    tokens, with how many rows of logits, and with what captured.
+    tokens, with how many rows of logits, and with the capture.
     """
     for module in (flops, engine):
         monkeypatch.setattr(module, "forward_flops", eager_flops)
@@ -222,7 +222,7 @@ def test_writing_counts_what_runs():
     prompt = [*lm.turns.head, *lm.codec.encode(TEXT), *lm.turns.summary_reply]
     with counter() as found:
         lm.write([TEXT], max_new_tokens=10)
-    # only the prompt has pairs above the diagonal: what is written comes token by token
+    # only the prompt has pairs above the diagonal: the reply comes token by token
     pairs = len(prompt) * (len(prompt) - 1) // 2
     check(lm.usage.tflops + 4 * 4 * 8 * 16 * pairs / 1e12, found)
     assert len(prompt) < lm.usage.tokens < len(prompt) + 10

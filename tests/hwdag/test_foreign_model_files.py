@@ -38,7 +38,7 @@ HEADER = 8 + int.from_bytes(WEIGHT_BYTES[:8], "little")
 
 
 def outcome(folder):
-    """How using an adapter ended: "refused" with the model as it was, or "merged" and finite."""
+    """Return how using an adapter ended: "refused" with the model as it was, or "merged" and finite."""
     target = copy.deepcopy(PLAIN)
     try:
         adapter = Adapter.load(folder)

@@ -1,4 +1,4 @@
-"""Golden walks: what is walked and answered over the town and twenty documents, as it was recorded.
+"""Golden walks: walks and answers over the town and twenty documents, as they were recorded.
 
 A change that should keep every walk is checked by this. After one that should not,
 
@@ -153,7 +153,7 @@ def documents_of(world):
 
 
 def differences(one, other, path=""):
-    """Where two JSON values differ; numbers may differ by a rounding of float32."""
+    """Yield the places at which two JSON values differ; numbers may differ by a rounding of float32."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted(one.keys() | other.keys()):
             yield from differences(one.get(key), other.get(key), f"{path}.{key}")

@@ -1,4 +1,4 @@
-"""Which heading a passage stands under."""
+"""The heading of each passage."""
 
 import pytest
 from hypothesis import given

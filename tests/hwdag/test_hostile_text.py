@@ -1,4 +1,4 @@
-"""What a document may say about itself, and cannot do to others; see docs/security.md."""
+"""Statements of a document about itself that do no harm to others; see docs/security.md."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ BENIGN = [Document(f"benign-{seed}", prose(36, seed), f"Title {seed}") for seed 
 
 
 def echo(prompt):
-    """Return the worst writer: whatever stands in the window, line by line, is what it replies."""
+    """Reply as the worst writer: repeat the window line by line."""
     return "\n".join(line for line in prompt.splitlines() if line.startswith("* "))
 
 
@@ -293,7 +293,7 @@ class Recorder:
         mask = kwargs.get("attention_mask")
         for i, row in enumerate(ids.tolist()):
             pad = 0 if mask is None or mask.shape != ids.shape else int((mask[i] == 0).sum())
-            if len(row) - pad > 1:  # what is decoded is the model's own
+            if len(row) - pad > 1:  # decoded tokens are the model's own
                 self.rows.append(row[pad:])
 
     def __enter__(self):
@@ -304,7 +304,7 @@ class Recorder:
 
 
 def assert_only_templates_have_controls(lm, rows):
-    """The control tokens of every prompt are those of its template, in their order."""
+    """Check that the control tokens of every prompt are those of its template, in their order."""
     turns = lm.turns
     begin, reply = (turns.head, turns.reply)
     second = [*turns.reply, *turns.between, *turns.second_reply]
@@ -462,7 +462,7 @@ def test_a_folder_gives_nothing_from_outside(tmp_path):
     assert named.text == "secret"
 
 
-# --- what is stored, and what is shown ----------------------------------------------------------
+# --- stored and shown texts --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["zero-width", "bidi", "tags", "nuls", "terminal", "controls"])
@@ -534,7 +534,7 @@ def test_what_commands_print_is_shown_and_not_obeyed(capsys):
 
 @pytest.mark.parametrize("load", [load_reader, load_embedder], ids=["reader", "embedder"])
 def test_a_model_folder_that_an_index_names_runs_no_code(load, tmp_path):
-    """A file from a stranger names its models, and a folder of that name may lie beside it."""
+    """A file from a stranger names its models, and a folder of that name may lie next to it."""
     folder, trace = tmp_path / "model", tmp_path / "it ran"
     folder.mkdir()
     classes = ("Config", "Model", "Tokenizer", "Module")

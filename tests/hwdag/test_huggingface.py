@@ -371,7 +371,7 @@ def test_an_index_of_one_precision_is_searched_and_extended_in_the_other(tmp_pat
 
 
 def test_a_default_build_and_a_search_need_no_weights(tmp_path):
-    """They count tokens; who is told to answer loads the weights, and says where they are missing."""
+    """They count tokens; an answer loads the weights, or reports that they are missing."""
     saved(tmp_path)
     config = BuildConfig(method="evidence")
     found = []

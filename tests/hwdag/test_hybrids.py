@@ -30,7 +30,7 @@ def opened(lm, prompts=None):
 
 
 def cold(lm, ids):
-    """Logits behind a sequence, from one forward without a cache."""
+    """Return the logits after a sequence, from one forward without a cache."""
     with torch.no_grad():
         return lm.model(torch.tensor([ids]), use_cache=False).logits[0, -1].float()
 

@@ -25,7 +25,7 @@ TEXTS = st.lists(st.text(alphabet="abcd ", max_size=20), min_size=1, max_size=12
 
 
 def lexicon(texts, headings=None, visible=None):
-    """Of one document with a node for each text, as it is searched."""
+    """Return the lexicon of one document with a node for each text."""
     nodes = [
         Node(str(i), "d", 1, text, "generated", 1, (Span(0, 1),), heading)
         for i, (text, heading) in enumerate(zip(texts, headings or [""] * len(texts), strict=True))

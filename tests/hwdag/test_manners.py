@@ -1,4 +1,4 @@
-"""What is shown and when: tables that fit, colours on a terminal, errors before models are loaded."""
+"""Output of commands, and its time: tables that fit, colours on a terminal, errors before models are loaded."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Questions that are asked again with what was read: similarity, files, and the second hop."""
+"""Questions that are asked again with the nodes read: similarity, files, and the second hop."""
 
 import json
 from argparse import Namespace
@@ -149,7 +149,7 @@ def trained(tmp_path_factory):
     scorer = scorer_of(task, embedder, side)
     for name in ("plain", "trained"):
         scorer.save(folder / name)
-    # what was trained is what will be asked with, also where texts of several lengths are padded
+    # the trained model is the one that asks, also if texts of several lengths are padded
     expected = side.embed(one).detach().numpy()
     found = Navigator.load(folder / "trained", embedder).embed(one.asked.text, one.asked.texts)
     np.testing.assert_allclose(found, expected, atol=1e-5)

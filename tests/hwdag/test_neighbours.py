@@ -1,4 +1,4 @@
-"""What a sentence is read with, and what an answerer and a caller are shown of it."""
+"""The neighbours of a sentence that a reader, an answerer and a caller see."""
 
 from itertools import pairwise
 

@@ -33,7 +33,7 @@ NAMES += (
 
 
 def odf(kind, body, *, automatic="", styles="", **parts):
-    """A file of a kind; automatic styles are those of its content, `parts` are added to the package."""
+    """Return a file of a kind; automatic styles are those of its content, `parts` are added to the package."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as packed:
         packed.writestr(
@@ -77,7 +77,7 @@ def items(*inner, style="L", more=""):
 
 
 def below(*inner):
-    """A list within an item, which has the style of the outer one."""
+    """Return a list within an item, which has the style of the outer one."""
     return items(*inner).replace(' text:style-name="L"', "", 1)
 
 

@@ -63,7 +63,7 @@ def hang(request):
 
 
 def drip(request):
-    """A valid reply, a byte at a time, without end."""
+    """Send a valid reply, a byte at a time, without end."""
     request.send_response(200)
     request.send_header("Content-Length", "1000000")
     request.end_headers()

@@ -1,4 +1,4 @@
-"""Questions about the whole of the documents: how they are told, what is read, and what is said."""
+"""Questions about the whole of the documents: their detection, the nodes read, and the answer."""
 
 from __future__ import annotations
 

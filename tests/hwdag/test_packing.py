@@ -1,4 +1,4 @@
-"""Forwards of many callers in one: what each gets is what it would have got alone."""
+"""Forwards of many callers in one: each gets the values that it would have got alone."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Pages: what they hold, that nothing in a text can act, and that the built script is that of web/."""
+"""Pages: their content, that nothing in a text can act, and that the built script is that of web/."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def answer(index):
 
 @pytest.fixture(scope="module")
 def whole(index, answer):
-    """The page of an answer with the graphs beside it."""
+    """The page of an answer with its graphs."""
     return index.to_html(walk=answer)
 
 

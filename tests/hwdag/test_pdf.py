@@ -1,4 +1,4 @@
-"""PDFs as people have them: what a person reads, in the order in which a person reads it."""
+"""PDFs as people have them: the text that a person reads, in the order in which a person reads it."""
 
 import io
 import itertools
@@ -364,7 +364,7 @@ def test_pieces_of_a_line_in_types_of_different_size_are_read_from_left_to_right
 
 
 def rows_of(*flowables):
-    """Return the rows in the text of these, which stand between two paragraphs."""
+    """Return the rows between two paragraphs in the text of these."""
     around = [Paragraph(WATERWORKS, pdf_world.BODY), Paragraph(SCHOOL, pdf_world.BODY)]
     text = pdf_content(pdf_world.built([around[0], *flowables, around[1]])).text
     assert text.startswith(WATERWORKS) and text.endswith(SCHOOL)

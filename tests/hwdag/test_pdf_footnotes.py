@@ -1,4 +1,4 @@
-"""Notes at the foot of the pages of a PDF, and sentences that go on over the end of a page."""
+"""Notes at the foot of the pages of a PDF, and sentences that continue on the next page."""
 
 import io
 

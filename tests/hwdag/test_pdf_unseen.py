@@ -1,4 +1,4 @@
-"""PDFs with letters that nobody sees, beside others that people see."""
+"""PDFs with letters that nobody sees, among others that people see."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What holds for any input of a parser; properties that the tests of the parsers do not have."""
+"""Properties of any input of a parser; properties that the tests of the parsers do not have."""
 
 import encodings.aliases
 import json
@@ -355,7 +355,7 @@ def pages(inner):
 
 @given(st.recursive(WORDS.map(lambda word: (word, [word])), pages, max_leaves=12))
 def test_a_page_has_the_words_that_a_reader_sees(page):
-    """Beside the marks of headings and items."""
+    """Apart from the marks of headings and items."""
     markup, expected = page
     found = html_content(markup.encode()).text.split()
     assert [word for word in found if word.strip("#-")] == expected
@@ -385,12 +385,12 @@ def test_what_a_page_breaks_off_with_is_left_out_and_said(markup, text, lost):
     ["<a ", "<!--", "<!", "<?", "</", "</a ", "<a b='", "<![CDATA[", "<div>", "<a b=c ", "&#", "<"],
 )
 def test_every_tag_of_a_page_is_looked_for_once(unit, monkeypatch):
-    """What a parser does with a page that breaks off grows with the square of its length."""
+    """Return the work of a parser for a page that breaks off; it grows with the square of its length."""
     given_pages, parsed = [], html.parsed
     monkeypatch.setattr(html, "parsed", lambda page: given_pages.append(page) or parsed(page))
     html_content(("<p>text</p>" + unit * 10_000).encode())
     [page] = given_pages
-    # none of what is left begins a tag that it does not end
+    # the rest begins no tag that it does not end
     tail = page[page.rfind(">") + 1 :]
     assert not re.search("<[a-zA-Z/!?]", tail) or unit == "<"
 

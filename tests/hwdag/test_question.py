@@ -1,4 +1,4 @@
-"""What is made of a question is made once: its embedding and its words."""
+"""The embedding and the words of a question are made once."""
 
 import numpy as np
 import pytest

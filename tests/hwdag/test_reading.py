@@ -1,4 +1,4 @@
-"""What a reader sees: sections together, headings once, tokens counted as they will be read."""
+"""The text that a reader sees: sections together, headings once, tokens counted as they will be read."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_heading_stands_once_before_what_does_not_say_it_itself():
 
 
 class Noted(ScriptedLM):
-    """Notes of which parts of what it reads attention is asked for."""
+    """A reader that notes the parts of texts whose attention is asked for."""
 
     def session(self, *args, **options):
         session = super().session(*args, **options)

@@ -1,4 +1,4 @@
-"""Evidence beside the walk: what visited nodes mention and echo."""
+"""Evidence next to the walk: nodes that visited ones mention and echo."""
 
 import numpy as np
 import pytest

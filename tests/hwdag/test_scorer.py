@@ -36,7 +36,7 @@ def a_scorer(seed=0, features=COUNT, hidden=(5, 3)):
 
 
 def one_by_one(scorer, features):
-    """What the scorer says, number by number."""
+    """Return the scores, number by number."""
     found = []
     for row in features:
         x = []

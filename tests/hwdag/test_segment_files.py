@@ -1,4 +1,4 @@
-"""Arrays beside an index: what is read from there is what the index says, or it is not used."""
+"""Arrays of an index in files of their own: they agree with the index, or they are not used."""
 
 import os
 import shutil
@@ -71,7 +71,7 @@ def kept(path):
 
 
 def contents(path):
-    """What every file of them holds."""
+    """Return the content of every file of them."""
     return {
         str(file.relative_to(path.parent)): file.read_bytes()
         for folder in kept(path)

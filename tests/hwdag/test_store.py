@@ -1,4 +1,4 @@
-"""Store: what is put comes back to the last bit, or an error says what is wrong with the file."""
+"""Store: documents come back to the last bit, or an error names the fault of the file."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_broken_graph_is_refused_and_the_old_document_stays(store):
     assert_same(store.load("doc"), before)
 
 
-# What a search reads
+# Reads of a search
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -264,7 +264,7 @@ def test_blocks_are_read_in_bounded_batches(store, monkeypatch):
 
 
 class World(RuleBasedStateMachine):
-    """Documents come and go; what the store says is compared with what was done."""
+    """Documents that come and go; the content of the store is compared with the changes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -621,7 +621,7 @@ def changed_row(draw, row, most=1):
 
 
 def consistent(row):
-    """Return a document's row with the hashes that go with it, where there are such."""
+    """Return a document's row with the hashes that belong to it, if any."""
     _, count, identity, title, metadata, _, text = row
     try:
         hashed = records.hash_of(title, text, metadata)

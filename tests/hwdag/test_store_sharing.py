@@ -44,7 +44,7 @@ def change_everything(store, rounds=15):
 
 
 def check_a_moment(store):
-    """What a search would read is of one version of a document, or gone."""
+    """Check that a search would read one version of each document, or nothing of it."""
     for block in store.blocks(store.numbers()):
         nodes = store.nodes([(block.number, i) for i in range(len(block))])
         if nodes[0] is None:

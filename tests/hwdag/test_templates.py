@@ -1,4 +1,4 @@
-"""A reply begins behind a closed thought, at the place that its own template shows."""
+"""A reply begins after a closed thought, at the place that its own template shows."""
 
 import os
 import re
@@ -20,7 +20,7 @@ REAL = sorted(FOLDER.glob("*.jinja"))
 
 
 def asking(text, shown="<bot>"):
-    """Return a template whose prompt for a reply is `text`, and that shows replies behind `shown`."""
+    """Return a template whose prompt for a reply is `text`, and that shows replies after `shown`."""
     return ANY.replace("<bot>", shown) + f"{{% if add_generation_prompt %}}{text}{{% endif %}}"
 
 
@@ -31,7 +31,7 @@ def codec_of(template):
 
 
 def begun(template):
-    """Where the first and the second reply begin, behind the message before them."""
+    """Return the texts between a message and its reply, for the first and the second reply."""
     codec = codec_of(template)
     first = cut_conversation(codec, ["user"])[-1]
     second = cut_conversation(codec, ["user", "assistant", "user"])[-1]
@@ -72,7 +72,7 @@ def begun(template):
             "<bot><|START_RESPONSE|>",
             "<bot><|START_THINKING|><|END_THINKING|><|START_RESPONSE|>",
         ),
-        # what a reply begins with is left to the model
+        # the model chooses the beginning of a reply
         ("<bot>", "<bot><|channel|>final<|message|>", "<bot><|channel|>final<|message|>"),
         ("<bot>", "<bot><think></think>", "<bot><think></think>"),
         ("<bot>", "<bot> to=user<|message|>", "<bot> to=user<|message|>"),

@@ -1,4 +1,4 @@
-"""The commands that change an index and look after it; no language model, where none is needed."""
+"""The commands that change an index and look after it; no language model, unless it is needed."""
 
 import json
 from dataclasses import replace

@@ -53,7 +53,7 @@ def path(sound, tmp_path):
 
 
 def write(path, content):
-    """The file alone, without what was left beside it."""
+    """Return the file alone, without the files that were left next to it."""
     for other in path.parent.iterdir():
         if other.is_file():
             other.unlink()
@@ -61,7 +61,7 @@ def write(path, content):
 
 
 def assert_whole(path, ids=IDS):
-    """These documents and all their calls, for every way of reading them."""
+    """Return these documents and all their calls, for every way of reading them."""
     with Store.open(path) as store:
         assert store.header == HEADER
         assert_holds(store, *(ENTRIES[name] for name in ids))
@@ -110,7 +110,7 @@ def test_every_flipped_byte_is_found_or_harmless(sound, path):
                 found += 1
                 continue
         except (NotAnIndex, IndexVersionError):
-            assert position < 100  # what says that it is an index, and of which version
+            assert position < 100  # the mark of an index, and its version
             continue
         assert path.read_bytes() == damaged
         assert_whole(path)
@@ -211,7 +211,7 @@ def new(tmp_path):
 
 
 def repaired(path, new):
-    """What is kept, checked to be as it was; None where nothing can be saved. The damaged file stays."""
+    """Return the documents kept, checked to be as they were, or None. The damaged file stays."""
     new.unlink(missing_ok=True)
     before = path.read_bytes()
     try:

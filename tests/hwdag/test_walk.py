@@ -265,7 +265,7 @@ def test_a_walk_is_read_by_section_before_its_answer(family, seed):
 
 @pytest.mark.parametrize(("confidence", "keeps"), [(NEVER, True), (0.9999, True), (0.9999, False)])
 def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence, keeps):
-    """A point that a model wrote has none, and the heading before it still holds behind it."""
+    """A written point has no heading, and the heading before it still holds after it."""
     rng, lm = np.random.default_rng(4), ScriptedLM(p_yes=[0.0])
     graph = headed(rng, random_graph(rng, chunks=12, levels=2))
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
@@ -326,7 +326,7 @@ def test_an_answer_rests_on_the_text_alone(family, confidence):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [*FAMILIES, *HYBRIDS])
 def test_nodes_that_are_only_looked_at_leave_the_session_as_it_was(family):
-    """Their attention is that of nodes that stay; what comes after does not see them."""
+    """Their attention is that of nodes that stay; later nodes do not see them."""
     lm, looked_at, kept = HuggingFaceLM(model(family), tokenizer()), ["It snows.", "A ferry."], []
     one, other = opened(lm), opened(lm)
     for node in ("A dragon lives below.", "The bridge is of silver."):
@@ -350,7 +350,7 @@ def opened(lm):
 
 
 def headed(rng, graph):
-    """Return the same graph; its nodes stand under three headings, or none."""
+    """Return the same graph; its nodes have one of three headings, or none."""
     names = rng.choice(["", "The harbour", "A bridge of stone", "Ferry"], len(graph)).tolist()
     nodes = (replace(node, heading=name) for node, name in zip(graph.nodes, names, strict=True))
     return replace(graph, nodes=tuple(nodes))
@@ -398,7 +398,7 @@ def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
 
 
 def test_after_a_stop_k_nodes_are_filled_up_by_what_would_come_next():
-    """Whoever asks for k gets k nodes: what the walk would have visited next, then by score."""
+    """Whoever asks for k gets k nodes: those that the walk would have visited next, then by score."""
     rng = np.random.default_rng(3)
     graph = random_graph(rng, chunks=20, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
@@ -497,9 +497,9 @@ def test_a_sentence_is_lifted_by_the_best_one_of_its_paragraph():
         found = Similarity(
             View.of(corpus), question_of(QUESTION).asked_words, query, scoring
         ).values
-        expected = np.array([1.0, beside, 0.4, 0.6])  # what is written is in no paragraph
+        expected = np.array([1.0, beside, 0.4, 0.6])  # a written point is in no paragraph
         np.testing.assert_allclose(found, [*expected, *(0.5 * expected)], rtol=1e-6)
-    hidden = np.array([False, *[True] * 7])  # what may not be seen lifts nothing
+    hidden = np.array([False, *[True] * 7])  # a hidden node lifts nothing
     scoring = Scoring(bm25_weight=0.0, paragraph_weight=0.2)
     found = Similarity(
         View.of(corpus, hidden), question_of(QUESTION).asked_words, query, scoring

@@ -16,7 +16,7 @@ def lines(data):
 
 
 def counted(levels, *places, **options):
-    """What stands before the texts of paragraphs at some levels, or (level, list)."""
+    """Return the marks before the texts of paragraphs at some levels, or (level, list)."""
     body = "".join(
         paragraph("x", num=num, level=level)
         for level, num in ((one, 1) if isinstance(one, int) else one for one in places)

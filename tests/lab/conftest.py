@@ -1,4 +1,4 @@
-"""What RAPTOR's clusters need, without what they never ask for."""
+"""The libraries of RAPTOR's clusters, without the parts that they never ask for."""
 
 import numba
 

@@ -68,7 +68,7 @@ def town(name, number):
 
 
 def summary(name, number):
-    """Return a hand-made text with what a person wrote about it."""
+    """Return a hand-made text with the notes of a person about it."""
     facts = ["an engineer built it", "ships unload timber", "the library burned down"]
     return {
         "id": name,
@@ -111,7 +111,7 @@ def trained(places, out, *options):
 
 
 def result(out):
-    """What must not depend on where a run was interrupted."""
+    """Return the log and the weights, which must not depend on the place of an interruption."""
     log = [
         {k: v for k, v in r.items() if k != "tokens_per_second"} for r in read(out / "log.jsonl")
     ]

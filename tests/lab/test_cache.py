@@ -1,4 +1,4 @@
-"""The cache of finished calls: what is opened again is what it was, and no model is asked twice."""
+"""The cache of finished calls: opened again it is the same, and no model is asked twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hwdag_lab.methods.passages import PassageConfig, Passages
 from hwdag_lab.methods.raptor import RaptorConfig
 from hwdag_lab.scripted import ScriptedLM
 
-# why so many dimensions: UMAP is not needed then, and its first use takes a while
+# why 256 dimensions: UMAP is not needed then, and its first use takes a while
 TREES = {"chunk_tokens": 12, "summary_tokens": 24, "max_cluster_tokens": 80, "dimensions": 99}
 
 
@@ -73,7 +73,7 @@ def write(prompt):
 
 
 def seen(retriever):
-    """Everything that a user can see of what it holds."""
+    """Return everything that a user can see of its content."""
     config = SearchConfig(token_budget=60)
     found = [retriever.search(question, config=config, k=20) for question in QUESTIONS]
     nodes = {key: retriever.nodes(key) for key in retriever.documents}
@@ -85,7 +85,7 @@ def seen(retriever):
 
 @pytest.mark.parametrize("method", ["raptor", "memwalker", "graphreader", "gem-rag"])
 def test_opened_again_it_is_the_same_and_pays_no_call(method, tmp_path):
-    """Every text that a model is asked about is asked about once, whatever is opened how often."""
+    """Ask a model about every text once, however often the cache is opened."""
     config = {
         "raptor": RaptorConfig(**TREES),
         "memwalker": MemWalkerConfig(segment_tokens=30, summary_tokens=12),

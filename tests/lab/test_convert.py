@@ -404,7 +404,7 @@ def holes(value):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_junk_is_read_or_a_data_error(tmp_path, format, data):
-    """Whatever stands in a place, nothing but a DataError comes of it, and skipping goes on."""
+    """Any value gives a DataError at most, and skipping continues."""
     original = QASPER if format == "qasper" else ORIGINALS[format]
     value = json.loads(json.dumps(original))
     *outer, last = data.draw(st.sampled_from(list(holes(original))))

@@ -1,4 +1,4 @@
-"""Decisions by a writer: what is asked, read, asked again, and counted."""
+"""Decisions by a writer: asked, read, asked again, and counted."""
 
 from __future__ import annotations
 

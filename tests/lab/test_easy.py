@@ -21,7 +21,7 @@ from hwdag_lab.methods.youra.easy import by_offsets, by_wiggling
 
 
 class WithoutOffsets(PreTrainedTokenizerFast):
-    """The same tokenizer, which tells no offsets."""
+    """The same tokenizer, without offsets."""
 
     is_fast = False
 
@@ -106,7 +106,7 @@ def test_wiggling_equals_offsets_where_tokens_end_with_sentences(seed):
     exact = by_offsets(tokens, found)
     same_ids, ranges = wiggled(slow_codec(), text, found)
     codec = Codec(tokenizer())
-    # white space between blocks is left out, so tokens move; what they read does not
+    # white space between blocks is left out, so tokens move; the texts that they read do not
     assert [codec.decode(same_ids[a:b]).strip() for a, b in ranges] == [
         codec.decode(ids[a:b]).strip() for a, b in exact
     ]

@@ -38,7 +38,7 @@ def planted(tmp_path_factory):
     def made(folder, change, *, plan=PLAN, data=None):
         data = data or world.records(8)
         key = plan, tuple((record.id, len(record.questions)) for record in data)
-        if key not in runs:  # what is not replaced is the same every time
+        if key not in runs:  # the others are the same every time
             runs[key] = tmp_path_factory.mktemp("run")
             run(data, world.models(), plan, runs[key])
         shutil.copytree(runs[key], folder, dirs_exist_ok=True)

@@ -168,7 +168,7 @@ def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
 
 @pytest.mark.parametrize("system", ["hwdag-garlic", "full-context"])
 def test_a_machine_without_memory_ends_a_run_and_scores_no_zeros(tmp_path, system, monkeypatch):
-    """In a build or an answer: the score would tell about the machine."""
+    """In a build or an answer: the score would be one of the machine."""
 
     def fail(*given, **options):
         raise OutOfMemory("no memory left")
@@ -294,7 +294,7 @@ def test_another_writer_writes_and_the_reader_answers(tmp_path):
     assert not writer.sessions
     builds = {build.build: build.usage.tokens for build in read_builds(tmp_path).values()}
     searches = sum(r.search.tokens for r in read_results(tmp_path).values() if r.system[0] == "m")
-    # what a repeated prompt would have cost is charged as well
+    # the cost of a repeated prompt is charged as well
     assert sum(builds.values()) + searches >= reader.usage.tokens + writer.usage.tokens
     assert read_settings(tmp_path)["models"]["writer"] == "writer"
 

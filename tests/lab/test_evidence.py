@@ -49,7 +49,7 @@ def characters(spans: Iterable[Span]) -> set[int]:
 
 
 def counted(spans: list[Span], gold: Iterable[Span], share: float) -> list[bool]:
-    """For each gold span with characters: are enough of them among the returned ones?"""
+    """Return for each gold span with characters: are enough of them among the returned ones?"""
     returned = characters(spans)
     marks = [[c in returned for c in range(g.start, g.end)] for g in sorted(set(gold)) if len(g)]
     return [sum(mark) / len(mark) >= share for mark in marks]
@@ -154,7 +154,7 @@ def test_equal_words_elsewhere_do_not_count() -> None:
 
 
 def test_each_metric_is_the_best_over_the_annotators() -> None:
-    """The short set is found whole, the long one fills more of what was returned."""
+    """The short set is found whole, the long one fills more of the returned text."""
     short, long = (Span(0, 10),), (Span(10, 100), Span(500, 600))
     scores = evidence_scores([Span(0, 100)], question(short + long, sets=[long, (), short]))
     assert scores["all_half"] == 1

@@ -108,7 +108,7 @@ def test_pagerank_is_the_solution_of_its_equation():
     sums = weights.sum(axis=0)
     transitions = weights / np.where(sums > 0, sums, 1)
     restart = np.array([0.7, 0.0, 0.1, 0.1, 0.1])
-    whole = transitions + np.outer(restart, sums == 0)  # where there is no way on, it restarts
+    whole = transitions + np.outer(restart, sums == 0)  # at a dead end it restarts
     expected = np.linalg.solve(np.eye(5) - (1 - RESTART) * whole, RESTART * restart)
     found = pagerank(csr_array(transitions), 3 * restart)
     np.testing.assert_allclose(found, expected, atol=1e-10)

@@ -1,4 +1,4 @@
-"""LongLLMLingua: both stages equal plain forwards; what is kept is verbatim and fits the budget."""
+"""LongLLMLingua: both stages equal plain forwards; kept text is verbatim and fits the budget."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def searched(retriever, text, budget, question=QUESTION):
 
 
 def check(retrieval, text):
-    """Every node is its sources, one after the other, and the whole is within the budget."""
+    """Check that every node joins its sources, and that the whole is within the budget."""
     for step in retrieval.steps:
         node = step.node
         assert node.text == "".join(text[s.start : s.end] for s in node.sources)

@@ -34,7 +34,7 @@ PLENTY = SearchConfig(token_budget=500)
 
 
 class Navigator:
-    """Replies from a list, the last one for ever; summaries are the first line of what is shown."""
+    """Replies from a list, the last one for ever; summaries are the first line of the text shown."""
 
     name = "navigator"
 

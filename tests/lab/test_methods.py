@@ -1,4 +1,4 @@
-"""What every method promises, whatever it searches: one test per promise, over all methods."""
+"""The promises of every method, whatever it searches: one test per promise, over all methods."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ from hwdag_lab.methods.memwalker import MemWalkerConfig
 from hwdag_lab.methods.raptor import RaptorConfig
 from hwdag_lab.methods.summaries import JOINT
 
-# why so many dimensions: UMAP is not needed then, and its first use takes a while
+# why 256 dimensions: UMAP is not needed then, and its first use takes a while
 CONFIGS = {
     "raptor": RaptorConfig(
         chunk_tokens=12, summary_tokens=24, max_cluster_tokens=80, dimensions=99, min_nodes=4
@@ -71,14 +71,14 @@ def world(seed=0, documents=3):
 
 
 def search(retriever, question, *, budget=60, **options):
-    """What is found; its cost, which other threads raise, is that of nothing."""
+    """Return a retrieval at no cost, since other threads raise the cost."""
     config = SearchConfig(token_budget=budget)
     found = retriever.search(question, config=config, k=20, **options)
     return replace(found, usage=type(found.usage)())
 
 
 def seen(retriever):
-    """Everything that a user can see of what it holds."""
+    """Return everything that a user can see of its content."""
     nodes = {key: retriever.nodes(key) for key in retriever.documents}
     return dict(retriever.documents), nodes, [search(retriever, one) for one in QUESTIONS]
 
@@ -95,7 +95,7 @@ def test_it_answers_with_exact_citations(name):
     assert report.built == ["a", "b"]
     assert report.nodes == sum(len(retriever.nodes(key)) for key in ("a", "b"))
     answer = retriever.answer("What sleeps below the castle?")
-    # what a scripted agent writes of its notebooks means nothing
+    # the notebooks of a scripted agent mean nothing
     assert "castle" in answer.text or "dragon" in answer.text or name == "graphreader"
     assert answer.citations
     texts = {document.id: document.text for document in documents}
@@ -300,7 +300,7 @@ def test_what_is_kept_is_shown_on_the_page_of_graphs(name):
 
 @pytest.mark.parametrize("method", method_names())
 def test_every_option_that_says_what_is_legal_is_checked(method):
-    """Numbers out of range, a word that is none of those, values of another kind."""
+    """Numbers out of range, a word that is not among those, values of another kind."""
     config = retriever_class(method).Config()
     hints = get_type_hints(type(config))
     for option in fields(config):

@@ -1,4 +1,4 @@
-"""A tree of summaries: what one writes of a window is one node."""
+"""A tree of summaries: the summary of a window is one node."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a probe measures, and the card that follows."""
+"""The measurements of a probe, and the card that follows."""
 
 import pytest
 from tiny import model, saved, tokenizer

@@ -184,7 +184,7 @@ def test_unknown_choices_are_refused():
 
 
 def merging(*tokens):
-    """Return a reader whose tokenizer has one token for a border and what stands before it."""
+    """Return a reader whose tokenizer has one token for a border and the text before it."""
     inner = Tokenizer.from_str(tokenizer().backend_tokenizer.to_str())
     made = PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token="<|im_end|>", pad_token="<|endoftext|>"
@@ -195,7 +195,7 @@ def merging(*tokens):
 
 
 def test_a_passage_within_the_token_of_a_border_has_that_token():
-    """Llama 3 and Qwen read " .\n\n" as one token, which is that of what follows the passage."""
+    """Llama 3 and Qwen read " .\n\n" as one token, that of the text after the passage."""
     lm, passages = merging(".\n\n"), ("A fox.", ".", "B")
     captured = capture_ranking(lm, QUESTION, passages)
     assert np.diff(captured.ranges, axis=1)[:, 0].tolist()[1:] == [1, 1]

@@ -47,7 +47,7 @@ def tree_of(retriever, document="doc"):
 
 @cache
 def built(sentences=60, seed=0, **options):
-    """Return one document; what was built alike is shared, so no test may change it."""
+    """Return one document; equal builds are shared, so no test may change them."""
     retriever = raptor(**options)
     retriever.insert([Document("doc", random_prose(seed, sentences))])
     return retriever

@@ -58,7 +58,7 @@ def every(retriever, question, **options):
     return found(retriever.search(question, config=config, k=10_000, **options))
 
 
-# what those that rank passages share
+# shared by those that rank passages
 
 
 @RANKING
@@ -531,7 +531,7 @@ def test_the_default_models_find_the_sentence():
 
 
 def test_line_breaks_do_not_cost_a_node_its_place():
-    """A node is read as one line: what its breaks cost as text does not count."""
+    """A node is read as one line: the tokens of its breaks do not count."""
     lm = HuggingFaceLM(tiny.model(), tiny.tokenizer())
     text = "The harbour\n\n\n\nwas\n\n\n\nbuilt\n\n\n\nby Clara Holm."
     retriever = TruncateMiddleRetriever(lm)

@@ -65,7 +65,7 @@ def test_a_question_to_another_method(method, folder, tmp_path, capsys):
     options = ["--max-new-tokens", "4", "--cache", cache]
     assert try_it(method, [folder], question, *options, "--json") == 0
     shown = capsys.readouterr()
-    assert "broken.pdf" in shown.err  # what was skipped is told
+    assert "broken.pdf" in shown.err  # skipped files are named
     found = json.loads(shown.out)
     expected = retriever_class(method).from_documents(read_documents([folder / "town.txt"]))
     expected = expected.search(question)

@@ -1,4 +1,4 @@
-"""ScriptedLM: what it counts, attends to, reads and answers can be worked out by hand."""
+"""ScriptedLM: its counts, attention, readings and answers can be worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YOURA: reactions equal the dense equations; what is stored is reused; limits and order hold."""
+"""YOURA: reactions equal the dense equations; stored values are reused; limits and order hold."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_forwards_end_with_the_last_head_and_count_what_runs(heads, memory):
     assert lm.model.config._attn_implementation == "eager"
 
 
-# what is stored is reused, and never for another question
+# stored values are reused, and never for another question
 
 
 def counting() -> tuple[HuggingFaceLM, list[int]]:
@@ -361,7 +361,7 @@ def test_any_text_can_be_inserted_and_asked(reader, text):
     assert list(retriever.built("doc").nodes)
 
 
-# what is taken
+# selection
 
 
 @given(st.integers(0, 10_000), st.integers(1, 120), st.sampled_from([0.2, 0.8, 1.0]))
@@ -380,7 +380,7 @@ def test_budget_share_and_order(seed, budget, share):
     assert len(found.best(99)) == total
     unread = [step.score for step in found.unread]
     assert unread == sorted(unread, reverse=True)
-    # greedy: what is not taken and scores more than something taken did not fit
+    # greedy: a sentence left out that scores more than one taken did not fit
     if found.steps and found.unread:
         room = budget - found.context_tokens
         if len(found.steps) < max(1, int(share * total)):

@@ -1,4 +1,4 @@
-"""The LangChain package on small worlds: what the core finds comes out, in LangChain's shapes."""
+"""The LangChain package on small worlds: the finds of the core in LangChain's shapes."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def filed(tmp_path):
 
 
 def reads_the_same(again, first):
-    """The same options and documents; the models of a test cannot be loaded by their names."""
+    """Pass the same options and documents; the models of a test cannot be loaded by their names."""
     assert again.model_dump() == first.model_dump()
     assert again.index.path == first.index.path
     assert again.index.documents == dict(first.index.documents)

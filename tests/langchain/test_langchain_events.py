@@ -1,4 +1,4 @@
-"""What happens is told as it happens, and no loop is blocked meanwhile."""
+"""Events are reported as they happen, and no loop is blocked meanwhile."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from langchain_hwdag.adapters import as_embedder, as_reader, as_writer
 class PipelineLLM(BaseLLM):
     """The fields and the calls of `langchain_huggingface.HuggingFacePipeline` 1.2.
 
-    why: that package cannot be installed beside the huggingface-hub that transformers 5 needs.
+    why: that package cannot be installed with the huggingface-hub that transformers 5 needs.
     """
 
     pipeline: Any = None

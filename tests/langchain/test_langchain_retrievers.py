@@ -1,4 +1,4 @@
-"""Every retriever of the core in LangChain: what the core finds comes out, in LangChain's shapes."""
+"""Every retriever of the core in LangChain: the finds of the core in LangChain's shapes."""
 
 from __future__ import annotations
 

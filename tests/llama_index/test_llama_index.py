@@ -469,7 +469,7 @@ def test_weights_of_a_hugging_face_llm_are_used_and_not_loaded_again():
     before = [parameter.data_ptr() for parameter in weights.parameters()]
     response = index.as_query_engine(answer_mode="walk").query(QUESTION)
     assert response.source_nodes
-    assert llm.complete("Who?").text is not None  # it goes on to work
+    assert llm.complete("Who?").text is not None  # it still works
     assert [parameter.data_ptr() for parameter in weights.parameters()] == before
     assert {n.node.metadata["hwdag"]["document_id"] for n in response.source_nodes} == {"ferry"}
 

@@ -23,7 +23,7 @@ from llama_index_hwdag import HWDAGIndex
 
 
 def long_document(word="grain"):
-    """At least six nodes, the number with which the bug of upstream shows."""
+    """Return at least six nodes, the number with which the bug of upstream shows."""
     sentences = [f"The {word} of day {i} lies in room {i} of the old mill." for i in range(12)]
     return Document(id_="long", text=" ".join(sentences))
 
@@ -176,14 +176,14 @@ def test_unknown_options_of_a_change_are_refused_by_name(name):
 
 
 class Gate:
-    """Something that goes on only when the event loop has had a turn."""
+    """A wait that ends only when the event loop has had a turn."""
 
     def __init__(self) -> None:
         self.passed = 0
         self._open = threading.Event()
 
     def __call__(self) -> None:
-        """A loop that is blocked never opens it."""
+        """Wait for a loop; one that is blocked never opens it."""
         assert self._open.wait(timeout=60), "the event loop was blocked"
         self.passed += 1
 

@@ -1,4 +1,4 @@
-"""Events, spans, traces and bars of the LlamaIndex package: what an observer sees."""
+"""Events, spans, traces and bars of the LlamaIndex package, as an observer sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the LlamaIndex package narrows a search by: filters, and the embedding of a query."""
+"""Filters of the LlamaIndex package, and the embedding of a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beside other retrievers over one docstore: a passage has one vote from each, an upsert replaces."""
+"""Fusion with other retrievers over one docstore: a passage has one vote from each, an upsert replaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hwdag import SearchConfig
 from llama_index_hwdag import HWDAGIndex, HWDAGRetriever
 
 FIRST = 1 / 60
-"""What reciprocal rank fusion gives for a first place."""
+"""The score of reciprocal rank fusion for a first place."""
 
 
 @pytest.mark.parametrize("heading", ["", "# The ferry\n\n"])

@@ -1,4 +1,4 @@
-"""Every retriever of the core in LlamaIndex: what the core finds comes out, in LlamaIndex's shapes."""
+"""Every retriever of the core in LlamaIndex: the finds of the core in LlamaIndex's shapes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def reloaded(index, folder, **options):
 
 
 def assert_same(loaded, index):
-    """Documents, graphs and vectors are the same to the last bit, and so is what is found."""
+    """Check that documents, graphs and vectors are the same to the last bit, and so are the nodes found."""
     assert isinstance(loaded, HWDAGIndex)
     assert loaded.core.documents == dict(index.core.documents)
     for name, entry in index.core.entries.items():
@@ -64,7 +64,7 @@ def test_a_loaded_index_is_the_same_and_answers_the_same(place, tmp_path):
 
 
 def test_a_loaded_index_goes_on_as_the_one_that_was_persisted(place, tmp_path):
-    """Every change, after which both are the same, and as if they had been built like that."""
+    """Yield every change, after which both are the same, and as if they had been built like that."""
     index = built("mill", "ferry", **place)
     loaded = reloaded(index, tmp_path) if not place else index
     changed = Document(id_="mill", text=TEXTS["orchard"])
@@ -219,7 +219,7 @@ CHANGES: dict[str, Any] = {
 def test_a_change_that_was_killed_before_any_write_of_a_store_is_there_or_not(
     change, place, monkeypatch
 ):
-    """And can be repeated, after which nothing tells that it was killed."""
+    """And can be repeated, after which no trace of the kill is left."""
     run = CHANGES[change]
     whole = built("mill", "ferry")
     run(whole)

@@ -1,4 +1,4 @@
-"""What hwdag promises about versions, and what importing its packages loads."""
+"""The promises of hwdag about versions, and the modules that its packages load."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_everything_that_is_asked_for_is_pinned_within_its_range():
 @pytest.mark.package
 @pytest.mark.model
 def test_the_lowest_versions_work(tmp_path):
-    """With the torch of this machine, and without what takes long to compile; CI tries both, too."""
+    """With the torch of this machine, and without the libraries that take long to compile; CI tries both, too."""
     venv = tmp_path / "venv"
     torch = f"LOWEST_TORCH=torch=={pins('constraints.txt')['torch']}"
     make = ("make", f"LOWEST={venv}", f"PYTHON={sys.executable}", torch)

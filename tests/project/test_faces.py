@@ -38,10 +38,10 @@ BUILDING = {
 SEARCHING = {"search", "k", "document_ids", "filters", "returns"}
 
 OF_LLAMA_INDEX = {"callback_manager", "object_map", "verbose", "similarity_top_k"}
-"""What every retriever of LlamaIndex takes, and its word for the number of nodes."""
+"""Options of every retriever of LlamaIndex, and its word for the number of nodes."""
 
 OF_LANGCHAIN = {"name", "tags", "metadata"}
-"""What every retriever of LangChain takes."""
+"""Options of every retriever of LangChain."""
 
 
 def options(call: Callable[..., Any]) -> set[str]:

@@ -44,7 +44,7 @@ POINT = "* Clara Holm built the harbour in 1871."
 
 @pytest.fixture(autouse=True)
 def collected():
-    """What a row leaves behind is its own, not that of the next test; nothing else is walked."""
+    """Collect the garbage of a row before the next test; nothing else is walked."""
     gc.freeze()
     yield
     gc.collect()
@@ -52,7 +52,7 @@ def collected():
 
 @pytest.fixture
 def my_app(monkeypatch):
-    """What the page takes from the reader's own application."""
+    """The module that the page takes from the reader's own application."""
     module: Any = ModuleType("my_app")
     module.llm, module.embed_model = AppLLM(reply=lambda _: POINT), MockEmbedding(embed_dim=8)
     monkeypatch.setitem(sys.modules, "my_app", module)
@@ -73,7 +73,7 @@ def test_every_row_runs(title, tmp_path, monkeypatch):
     exec(compile(setup, title, "exec", dont_inherit=True), names)
     for line in lines:
         found = eval(compile(line, line, "eval", dont_inherit=True), names)
-        # why: what asks a question must find something; the others return what they like
+        # why: a row that asks a question must find something; the others return anything
         assert found or "question" not in line, line
 
 

@@ -22,7 +22,7 @@ NEW = "The cooper makes barrels for the cellar of the inn, number {}."
 
 
 def found(nodes):
-    """Text and score of what was found, whichever framework it is of."""
+    """Return text and score of nodes, whichever framework they are of."""
     return [
         (n.page_content, n.metadata.get("score"))
         if hasattr(n, "page_content")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.model
 
 
 def recipes(page: str) -> list[tuple[str, str]]:
-    """Title and program of every section that has one; the blocks of a section belong together."""
+    """Return title and program of every section that has one; the blocks of a section belong together."""
     sections = re.split(r"^## ", (DOCS / page).read_text("utf-8"), flags=re.MULTILINE)[1:]
     found = []
     for section in sections:
@@ -61,7 +61,7 @@ def server():
 
 
 def with_a_tool(prompt: str) -> str:
-    """What an agent's LLM says: it asks the tool once, then answers."""
+    """Reply as an agent's LLM: ask the tool once, then answer."""
     if "Observation:" in prompt.rpartition("user:")[2]:
         return "Thought: I can answer.\nAnswer: Clara Holm"
     action = json.dumps({"input": QUESTION})
@@ -69,13 +69,13 @@ def with_a_tool(prompt: str) -> str:
 
 
 def last_line(prompt: str) -> str:
-    """What a chat model says: it repeats what it saw."""
+    """Reply as a chat model that repeats its prompt."""
     return f"The records say: {prompt}"
 
 
 @pytest.fixture
 def my_app(monkeypatch):
-    """What the recipes take from the reader's own application."""
+    """The module that the recipes take from the reader's own application."""
     module = ModuleType("my_app")
     module.llm, module.chat_model = AppLLM(reply=with_a_tool), AppChatModel(reply=last_line)
     monkeypatch.setitem(sys.modules, "my_app", module)
@@ -98,7 +98,7 @@ def test_every_page_has_all_recipes(page, wanted):
 @pytest.mark.parametrize("title", RECIPES)
 @pytest.mark.usefixtures("my_app")
 def test_recipes_run(title, tmp_path, monkeypatch, capsys, server):
-    gc.freeze()  # why: what is collected below is what the recipe leaves, and nothing else is walked
+    gc.freeze()  # why: the collection below walks the garbage of the recipe, and nothing else
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WRITER_URL", server)
     names: dict[str, Any] = {"__name__": "recipe"}
@@ -109,4 +109,4 @@ def test_recipes_run(title, tmp_path, monkeypatch, capsys, server):
             printed = client.get("/ask", params={"question": QUESTION}).raise_for_status().text
     assert "Clara Holm" in printed
     names.clear()
-    gc.collect()  # why: what a recipe leaves behind is its own, not that of the next test
+    gc.collect()  # why: the garbage of a recipe is not that of the next test

@@ -88,7 +88,7 @@ SQL = (
 OURS = frozenset(
     ["table", "columns", "pragma", "prefix", "only", "page", "self", "int", "len", "join"]
 )
-"""What may stand in the text of a statement besides constants: names of our own tables and columns,
+"""Parts of the text of a statement besides constants: names of our own tables and columns,
 and numbers; read the lines that use one before adding it."""
 
 

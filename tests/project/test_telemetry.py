@@ -23,7 +23,7 @@ QUESTION = "Who mends the bell of the ferry?"
 
 @cache
 def collector() -> InMemorySpanExporter:
-    """What all spans go to; a process has one provider, and an example of the docs may have set it."""
+    """Return the store of all spans; a process has one provider, and an example of the docs may have set it."""
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         trace.set_tracer_provider(TracerProvider())
     exporter = InMemorySpanExporter()
@@ -100,7 +100,7 @@ def test_a_retrieval_of_langchain_arrives(spans):
 
 
 def check_retrieval(spans: InMemorySpanExporter, name: str) -> None:
-    """A span of the framework, of the kind that viewers show as a retrieval, and the core's own."""
+    """Check a span of the framework, of the kind that viewers show as a retrieval, and the core's own."""
     found = spans.get_finished_spans()
     retrievals = [
         span

@@ -81,7 +81,7 @@ pytestmark = [
 
 
 def answered(prompt: str) -> str:
-    """What a capable model says: the first known sentence of a prompt, or what a prompt asks for."""
+    """Reply as a capable model: the first known sentence of a prompt, or the form that it asks for."""
     if "sub questions" in prompt.lower() or "sub-questions" in prompt.lower():
         return json.dumps({"items": [{"sub_question": QUESTION, "tool_name": "town"}]})
     if "Some choices are given below" in prompt:
@@ -116,7 +116,7 @@ class AppEmbeddings(Embeddings):
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch, tmp_path):
-    """What an application sets once, and its folder with documents."""
+    """The settings of an application, and its folder with documents."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Settings, "_llm", AppLLM(reply=answered))
     monkeypatch.setattr(Settings, "_embed_model", AppEmbedding())
@@ -124,7 +124,7 @@ def settings(monkeypatch, tmp_path):
     for name, text in TEXTS.items():
         (tmp_path / "data" / f"{name}.txt").write_text(text, "utf-8")
     yield
-    gc.collect()  # why: what a program leaves behind is its own, not that of the next test
+    gc.collect()  # why: the garbage of a program is not that of the next test
 
 
 def a_folder_and_a_query_engine(index_class: Any) -> str:

@@ -22,7 +22,7 @@ MESSAGES = [{"role": "user", "content": QUESTION}]
 
 
 def told(address):
-    """The answer that the page gets."""
+    """Return the answer that the page gets."""
     frames = httpx.post(f"{address}/api/ask", json={"question": QUESTION}, timeout=60).text.split(
         "\n\n"
     )
@@ -31,7 +31,7 @@ def told(address):
 
 
 def chosen(address):
-    """The only choice of a chat at once, and the last one of a stream."""
+    """Return the only choice of a chat at once, and the last one of a stream."""
     client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
     whole = client.chat.completions.create(model="hwdag", messages=MESSAGES).choices[0]
     *_, last = client.chat.completions.create(model="hwdag", messages=MESSAGES, stream=True)

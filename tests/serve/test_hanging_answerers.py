@@ -27,7 +27,7 @@ ASKED = {
 
 
 def asking(answerer):
-    """The address of a server with this answerer."""
+    """Return the address of a server with this answerer."""
     return running(index(answerer=answerer), ServerConfig(max_questions=SLOTS))
 
 
@@ -49,7 +49,7 @@ def hang(request):
 
 
 def post(address, path, seconds):
-    """The status of a question, None for a client that leaves first."""
+    """Return the status of a question, None for a client that leaves first."""
     try:
         return httpx.post(f"{address}{path}", json=ASKED[path], timeout=seconds).status_code
     except httpx.TimeoutException:

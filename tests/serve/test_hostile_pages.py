@@ -117,7 +117,7 @@ def touch_everything(inside):
 
 
 def find_everything(inside):
-    """Search the graph for every payload, where there is one, and select what is found."""
+    """Search the graph for every payload, if there is a graph, and select the nodes found."""
     search = inside.get_by_label("Find in nodes")
     for payload in PAYLOADS if search.count() else ():
         search.fill(payload[:40])

@@ -1,4 +1,4 @@
-"""The page that people use: what it shows, asks and says, wide and narrow, light and dark."""
+"""The page that people use: its sources, questions and messages, wide and narrow, light and dark."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a client reads of a failure: a sentence and a number, under which the log has all of it."""
+"""Failures as a client reads them: a sentence and a number, under which the log has all of it."""
 
 import json
 import logging
@@ -41,7 +41,7 @@ def log(caplog):
 
 
 def withheld(text, log, *secrets):
-    """The text has the number of an error and none of the secrets; the log has them under that number."""
+    """Check that the text has an error's number and no secret, and that the log has them under that number."""
     [number] = set(NUMBER.findall(text))
     assert not [secret for secret in secrets if secret in text]
     assert number in log

@@ -1,4 +1,4 @@
-"""The server: what it answers, whom it refuses, what it takes on, and that nobody is answered who left."""
+"""The server: answers, refusals, uploads, and that a client who left is not answered."""
 
 import json
 import re
@@ -59,7 +59,9 @@ def test_a_question_is_told_step_by_step_and_answered_as_by_the_index(client, se
     told = events(client.post("/api/ask", json={"question": QUESTION}))
     answer = served.answer(QUESTION, config=CONFIG)
     steps = [data for event, data in told if event == "step"]
-    found = served.search(QUESTION, config=CONFIG)  # told as they are chosen, before they are read
+    found = served.search(
+        QUESTION, config=CONFIG
+    )  # reported as they are chosen, before they are read
     assert steps == [step.to_dict() for step in found.steps]
     assert "".join(data["text"] for event, data in told if event == "piece") == answer.text
     event, whole = told[-1]

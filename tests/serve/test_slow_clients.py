@@ -52,7 +52,7 @@ def connected(port):
 
 
 def rest(connection):
-    """What comes until the server closes the connection."""
+    """Return the bytes that come until the server closes the connection."""
     found = b""
     while piece := connection.recv(65536):
         found += piece
@@ -148,7 +148,7 @@ def test_a_reader_of_events_that_stops_holds_no_slot(monkeypatch):
 
 
 def ask(address, question):
-    """The status of a question whose client reads all of the answer."""
+    """Return the status of a question whose client reads all of the answer."""
     request = Request(f"{address}/api/ask", question.encode(), {"Content-Type": "application/json"})
     try:
         with urlopen(request, timeout=60) as reply:

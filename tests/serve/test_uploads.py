@@ -1,4 +1,4 @@
-"""Uploads: what is left of them after a kill, and what is said of those that hold nothing."""
+"""Uploads: the files left after a kill, and messages about those that hold nothing."""
 
 import socket
 import subprocess
@@ -49,7 +49,7 @@ SERVER = """
 
 @contextmanager
 def served(folder):
-    """A server in a process of its own, with all of its files in a folder; killed at the end."""
+    """Run a server in a process of its own, with all of its files in a folder; killed at the end."""
     (folder / "temporary").mkdir(exist_ok=True)
     call = program(SERVER, folder / "town.hwdag")
     call["env"] = {**call["env"], "TMPDIR": str(folder / "temporary")}
@@ -62,13 +62,13 @@ def served(folder):
 
 
 def holding(folder, text):
-    """The files below a folder that hold a text."""
+    """Return the files below a folder that hold a text."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return [path for path in paths if text.encode() in path.read_bytes()]
 
 
 def begun(port, length):
-    """A connection that has sent the beginning of an upload of that length."""
+    """Return a connection that has sent the beginning of an upload of that length."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=60)
     head = f"PUT /api/documents/quarry.md HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
     connection.sendall(f"{head}{SECRET}".encode())
