@@ -23,10 +23,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
-MINUTES = ("test_smoke.py", "test_package.py", "test_compat.py", "test_recipes.py")
+MINUTES = ("test_package.py", "test_compat.py", "test_golden_walks.py", "test_documentation.py")
 
 SECONDS = {
-    *MINUTES,
+    "test_compat.py",
+    "test_package.py",
+    "test_recipes.py",
+    "test_smoke.py",
     "test_adapter.py",
     "test_answers.py",
     "test_full_disks.py",

@@ -1,7 +1,6 @@
-"""Twenty programs as people write them for a vector index, run with it and with an HWDAG in its place.
+"""Twenty programs as people write them for a vector index, run with an HWDAG in its place.
 
-Each takes the class that makes the index and is otherwise the same, so nothing but an import changes.
-The programs of the framework pages (`test_recipes.py`) and of the migration tables
+Each takes the class that makes the index, so nothing but an import changes. The programs of the framework pages (`test_recipes.py`) and of the migration tables
 (`test_migration.py`) are others.
 """
 
@@ -31,7 +30,6 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
@@ -42,7 +40,6 @@ from llama_index.core import (
     SimpleDirectoryReader,
     StorageContext,
     SummaryIndex,
-    VectorStoreIndex,
     get_response_synthesizer,
     load_index_from_storage,
 )
@@ -426,17 +423,11 @@ LANGCHAIN: list[Callable[[Any], str]] = [
 ]
 
 
-def test_there_are_twenty():
-    assert (len(LLAMA_INDEX), len(LANGCHAIN)) == (10, 10)
-
-
-@pytest.mark.parametrize("index_class", [VectorStoreIndex, llama_index_hwdag.HWDAGIndex])
 @pytest.mark.parametrize("program", LLAMA_INDEX, ids=lambda program: program.__name__)
-def test_of_llama_index(program, index_class):
-    assert "Clara Holm" in program(index_class)
+def test_of_llama_index(program):
+    assert "Clara Holm" in program(llama_index_hwdag.HWDAGIndex)
 
 
-@pytest.mark.parametrize("store_class", [InMemoryVectorStore, langchain_hwdag.HWDAGIndex])
 @pytest.mark.parametrize("program", LANGCHAIN, ids=lambda program: program.__name__)
-def test_of_langchain(program, store_class):
-    assert "Clara Holm" in program(store_class)
+def test_of_langchain(program):
+    assert "Clara Holm" in program(langchain_hwdag.HWDAGIndex)
