@@ -12,10 +12,13 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 
 from hwdag.text.characters import without_surrogates
+from hwdag.trace.bars import Reporter, Silent
 from hwdag_files.content import Content, UnreadableError, said
 from hwdag_files.encoded import without_encoded
 from hwdag_files.kinds import PICTURE
@@ -29,41 +32,74 @@ LAYOUT_SHARE = (
     0.5  # of the time for a PDF; its pages that take longer are read without their layout
 )
 MEMORY_BYTES = 4 << 30  # of the process that parses a file
+_PAGES = (
+    b"pages "  # before the number of pages that OCR reads, once at first and after each of them
+)
 MOST_CHARACTERS = 1 << 27  # of a text
 
 
-def convert(data: bytes, suffix: str, *, max_seconds: float) -> Content:
-    """Read a file that has to be parsed; raises `UnreadableError`."""
+def convert(
+    data: bytes, suffix: str, *, max_seconds: float, reporter: Reporter | None = None
+) -> Content:
+    """Read a file that has to be parsed; raises `UnreadableError`. The reporter shows the pages that OCR reads."""
     command = [sys.executable, "-P", "-m", "hwdag_files.converting"]
     command += [suffix, f"{max_seconds}", f"{MEMORY_BYTES}"]
     # why: the child must find what this process has found
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    try:
-        done = subprocess.run(
-            command,
-            input=data,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=max_seconds,
-            env=environment,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    late = threading.Event()
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(
+        command, env=environment, stdin=pipe, stdout=pipe, stderr=nothing
+    ) as child:
+
+        def end() -> None:
+            late.set()
+            child.kill()
+
+        timer = threading.Timer(max_seconds, end)
+        timer.start()
+        try:
+            answer = _answer(child, data, reporter or Silent())
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            timer.cancel()
+    if late.is_set():
         raise UnreadableError(
             f"reading it took longer than {max_seconds:g} s; allow more with max_seconds, or give "
             "its text"
-        ) from None
+        )
     try:
-        found = json.loads(done.stdout)
+        found = json.loads(answer)
     except ValueError:
         raise UnreadableError(
             f"reading it needs more than {MEMORY_BYTES >> 20:,} MB, or broke its parser (status "
-            f"{done.returncode}); give its text"
+            f"{child.returncode}); give its text"
         ) from None
     if "reason" in found:
         raise UnreadableError(found["reason"])
     sequences = ("notes", "page_starts", "times")
     return Content(**found | {name: tuple(found[name]) for name in sequences})
+
+
+def _answer(child: subprocess.Popen[bytes], data: bytes, reporter: Reporter) -> bytes:
+    """Give the process its file, show its progress, and return its last line."""
+    assert child.stdin and child.stdout
+    with suppress(OSError):  # why: it may have ended
+        child.stdin.write(data)
+        child.stdin.close()
+    answer, advance = b"", None
+    with ExitStack() as stage:
+        for line in child.stdout:
+            if not line.startswith(_PAGES):
+                answer = line
+            elif advance is None:
+                total = int(line.removeprefix(_PAGES))
+                advance = stage.enter_context(reporter.stage("reading by OCR", total, "pages"))
+            else:
+                advance(1)
+    return answer
 
 
 def main() -> None:
@@ -77,23 +113,33 @@ def main() -> None:
         setrlimit(RLIMIT_AS, (int(sys.argv[3]),) * 2)
     try:
         layout_seconds = LAYOUT_SHARE * float(sys.argv[2])
-        found = asdict(parse(sys.stdin.buffer.read(), sys.argv[1], layout_seconds))
+
+        def show(total: int) -> None:
+            answer.write(b"%s%d\n" % (_PAGES, total))
+            answer.flush()
+
+        found = asdict(parse(sys.stdin.buffer.read(), sys.argv[1], layout_seconds, show))
     except UnreadableError as error:
         found = {"reason": str(error)}
     with answer:
         answer.write(json.dumps(found).encode())
 
 
-def parse(data: bytes, suffix: str, layout_seconds: float | None = None) -> Content:
-    """Read a file within this process; raises `UnreadableError`. The seconds are those of `pdf_content`."""
+def parse(
+    data: bytes,
+    suffix: str,
+    layout_seconds: float | None = None,
+    show: Callable[[int], object] | None = None,
+) -> Content:
+    """Read a file within this process; raises `UnreadableError`. The last arguments are those of `pdf_content`."""
     if suffix == ".pdf":
         from hwdag_files.pdf import pdf_content  # why here: PDFium stays out of other processes
 
-        content = pdf_content(data, layout_seconds=layout_seconds)
+        content = pdf_content(data, layout_seconds=layout_seconds, show=show)
     elif suffix == PICTURE:
         from hwdag_files.pictures import picture_content
 
-        content = picture_content(data, layout_seconds=layout_seconds)
+        content = picture_content(data, layout_seconds=layout_seconds, show=show)
     else:
         content = _converted(data, suffix)
     if len(content.text) > MOST_CHARACTERS:

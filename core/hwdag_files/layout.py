@@ -38,6 +38,7 @@ from hwdag_files.pieces import (
     pieces_of,
 )
 from hwdag_files.ruled_tables import Cell, ruled_tables
+from hwdag_files.strokes import with_struck
 from hwdag_files.watermarks import Mark, part_marks
 from hwdag_files.words import Word, words_of
 
@@ -196,7 +197,8 @@ def _pieces(view: View) -> tuple[list[Piece], list[Mark], int]:
             cells[found >= 0] = found[found >= 0] + sum(map(len, tables))
             tables.append(table)
     words = defaultdict[int, list[Word]](list)
-    for word in with_checks(with_initials(words_of(view.letters, cells)), view.checks):
+    whole = with_checks(with_initials(words_of(view.letters, cells)), view.checks)
+    for word in with_struck(list(whole), view.rules):
         words[word.cell].append(word)
     text, marks = part_marks(words[-1])
     text, numbers = without_line_numbers(text)

@@ -15,6 +15,7 @@ LONGEST_RAISED = 40  # characters; more of them are a line of its own that is sm
 
 _STRUCK, _VALID = "\ue004", "\ue005"
 _AGAIN = re.compile(f"{_VALID}([ \t]*){_STRUCK}")
+_NEXT_LINE = re.compile(f"{_VALID}\n{_STRUCK}")
 _STRETCH = re.compile(f"{_STRUCK}([^{_STRUCK}{_VALID}]*){_VALID}")
 _FILLED = re.compile(r"[^\s\ue000-\ue003](?:[^\n\t]*[^\s\ue000-\ue003])?")
 
@@ -42,6 +43,11 @@ def _moved(text: str, signs: dict[int, int], mark: str) -> str:
 def struck(text: str) -> str:
     """Mark a text as struck out, for `with_marks`."""
     return f"{_STRUCK}{text}{_VALID}" if text.strip() else text
+
+
+def over_lines(text: str) -> str:
+    """Join the marks of `struck` at the ends of lines, for words that the end of a line divides."""
+    return _NEXT_LINE.sub("\n", text)
 
 
 def with_marks(text: str) -> str:

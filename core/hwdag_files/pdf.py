@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import mean
@@ -19,6 +19,7 @@ from hwdag.text.words import UNSPACED
 from hwdag_files import layout, ocr
 from hwdag_files.blocks import no_heading
 from hwdag_files.content import Content, UnreadableError, has_ocr, said
+from hwdag_files.marks import over_lines, with_marks
 from hwdag_files.page_texts import PageText, joined, undivided
 from hwdag_files.pdfium import PageReader, drawn
 
@@ -39,18 +40,23 @@ _WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])"
 _FORMS = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe80-\ufefc]+")  # ligatures, and those of Arabic
 
 
-def pdf_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
+def pdf_content(
+    data: bytes,
+    *,
+    layout_seconds: float | None = None,
+    show: Callable[[int], object] | None = None,
+) -> Content:
     """Read a PDF: its text, its title, where each page begins, and which pages are lost.
 
     Pages whose layout is not read within `layout_seconds` are read without it. That works in a main
-    thread, and not on Windows.
+    thread, and not on Windows. `show` is called with the number of pages that OCR reads, first and after each.
 
     Raises:
         UnreadableError: it is no PDF, has a password, or no page of it can be read.
     """
     pdf = _opened(data)
     found = _read(pdf, layout_seconds)
-    _recognise(pdf, found, layout_seconds)
+    _recognise(pdf, found, layout_seconds, show or (lambda pages: None))
     pages, known, title = _texts(found)
     title = _title(pdf.get_metadata_value("Title"), pages[0].text, title)
     pdf.close()
@@ -146,17 +152,21 @@ def _read(pdf: PdfDocument, seconds: float | None) -> _Found:
     return found
 
 
-def _recognise(pdf: PdfDocument, found: _Found, seconds: float | None) -> None:
+def _recognise(
+    pdf: PdfDocument, found: _Found, seconds: float | None, show: Callable[[int], object]
+) -> None:
     """Read the pages that are pictures by OCR, if it is installed, within `seconds`."""
     pictures = [number for number in found.empty if found.pages[number].has_pictures]
     if not pictures or not has_ocr():
         return
+    show(len(pictures))
     try:
         with _alarm(seconds and OCR_SHARE * seconds):
             for number in pictures:
                 read = ocr.recognise(drawn(pdf, number, ocr.DPI))
                 found.confidence[number] = read.confidence
                 found.pages[number] = layout.recognised_lines(read.words, read.height)
+                show(len(pictures))
     except TimeoutError as error:
         found.notes.append(f"OCR broken off: {said(error)}; allow more with max_seconds")
     except Exception as error:  # onnxruntime raises its own
@@ -256,9 +266,10 @@ def _rendered(blocks: Sequence[layout.Block], ranks: dict[float, int], known: se
     for block in blocks:
         if block.kind == "rows":
             rows = [undivided(line, known).replace(layout.LINE_END, "") for line in block.lines]
-            parts.append("\n".join(rows))
+            parts.append(with_marks("\n".join(rows)))
             continue
-        text = _on_one_line(undivided("\n".join(block.lines), known))
+        lines = over_lines("\n".join(block.lines))
+        text = with_marks(_on_one_line(undivided(lines, known)))
         is_heading = block.kind == "heading"
         parts.append(f"{'#' * ranks[block.size]} {text}" if is_heading else no_heading(text))
     return "\n\n".join(part for part in parts if part)
@@ -273,7 +284,7 @@ def _largest_heading(blocks: Sequence[layout.Block], body: float) -> str:
     found = [
         block for block in blocks if block.kind == "heading" and block.size >= LARGE_TITLE * body
     ]
-    return " ".join(max(found, key=lambda block: block.size).lines) if found else ""
+    return with_marks(" ".join(max(found, key=lambda block: block.size).lines)) if found else ""
 
 
 def _opened(data: bytes) -> PdfDocument:

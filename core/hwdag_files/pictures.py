@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 from hwdag_files.content import Content, UnreadableError, said
 from hwdag_files.ocr import DPI
 from hwdag_files.pdf import pdf_content
 
 
-def picture_content(data: bytes, *, layout_seconds: float | None = None) -> Content:
+def picture_content(
+    data: bytes,
+    *,
+    layout_seconds: float | None = None,
+    show: Callable[[int], object] | None = None,
+) -> Content:
     """Read a picture, upright as its camera noted; a TIFF may have several pages."""
     from PIL import Image, ImageOps
 
@@ -23,4 +29,4 @@ def picture_content(data: bytes, *, layout_seconds: float | None = None) -> Cont
             upright.save(pages := io.BytesIO(), "PDF", resolution=DPI, save_all=has_pages)
     except Exception as error:  # Pillow raises all kinds of exceptions
         raise UnreadableError(f"not a readable picture: {said(error)}") from error
-    return pdf_content(pages.getvalue(), layout_seconds=layout_seconds)
+    return pdf_content(pages.getvalue(), layout_seconds=layout_seconds, show=show)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any
+from typing import Any, NamedTuple
 
 from hwdag.errors import InputError
+from hwdag.trace.bars import Reporter, Silent, as_reporter
 from hwdag.types import Document
 from hwdag_files.content import Content, UnreadableError, has_ocr
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
@@ -50,6 +51,7 @@ def read_documents(
     *,
     max_bytes: int = MAX_BYTES,
     max_seconds: float = MAX_SECONDS,
+    show_progress: bool | Reporter = False,
 ) -> Iterator[Document | Skipped]:
     """Read files, and directories recursively in sorted order, one at a time.
 
@@ -68,6 +70,7 @@ def read_documents(
         paths: files and directories, or one of them.
         max_bytes: larger files are not read.
         max_seconds: for parsing one PDF, office file or large page.
+        show_progress: whether to show the pages of a scan that OCR reads, or a `Reporter` that does.
 
     Raises:
         InputError: a path does not exist, or is none; nothing is read then.
@@ -87,7 +90,7 @@ def read_documents(
             raise InputError(
                 f"cannot read {spelled(path)!r}: {reason}; give existing files or directories"
             ) from error
-    return _read_all(named, max_bytes, max_seconds)
+    return _read_all(named, _Limits(max_bytes, max_seconds, as_reporter(show_progress)))
 
 
 def read_bytes(data: bytes, name: str, *, max_seconds: float = MAX_SECONDS) -> Document | Skipped:
@@ -96,14 +99,20 @@ def read_bytes(data: bytes, name: str, *, max_seconds: float = MAX_SECONDS) -> D
     Nothing is written to the disk.
     """
     try:
-        return _parsed(data, name, max_seconds)
+        return _parsed(data, name, _Limits(len(data), max_seconds, Silent()))
     except UnreadableError as error:
         return Skipped(name, str(error))
 
 
-def _read_all(
-    named: Sequence[Path], max_bytes: int, max_seconds: float
-) -> Iterator[Document | Skipped]:
+class _Limits(NamedTuple):
+    """Limits for one file, and where its progress is shown."""
+
+    max_bytes: int
+    max_seconds: float
+    reporter: Reporter
+
+
+def _read_all(named: Sequence[Path], limits: _Limits) -> Iterator[Document | Skipped]:
     read: dict[Path, str] = {}
     for path in named:
         for found in _members(path) if path.is_dir() else [path]:
@@ -112,16 +121,14 @@ def _read_all(
                 continue
             name = spelled(found)
             try:
-                yield _document(found, name, read, max_bytes, max_seconds)
+                yield _document(found, name, read, limits)
             except OSError as error:
                 yield Skipped(name, f"cannot be read: {error.strerror or error}")
             except UnreadableError as error:
                 yield Skipped(name, str(error))
 
 
-def _document(
-    path: Path, name: str, read: dict[Path, str], max_bytes: int, max_seconds: float
-) -> Document:
+def _document(path: Path, name: str, read: dict[Path, str], limits: _Limits) -> Document:
     """Read a file that is not in `read`, the real paths so far and the ids they were read under."""
     if not path.is_file():  # why: a pipe or a device may never end
         raise UnreadableError("not a regular file, or a broken link")
@@ -129,14 +136,14 @@ def _document(
     if first is not name:
         raise UnreadableError(f"already read as {first!r}")
     with path.open("rb") as file:
-        data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise UnreadableError(f"larger than {max_bytes:,} bytes; allow more with max_bytes")
-    return _parsed(data, name, max_seconds)
+        data = file.read(limits.max_bytes + 1)
+    if len(data) > limits.max_bytes:
+        raise UnreadableError(f"larger than {limits.max_bytes:,} bytes; allow more with max_bytes")
+    return _parsed(data, name, limits)
 
 
-def _parsed(data: bytes, name: str, max_seconds: float) -> Document:
-    content = _content(data, Path(name).suffix.lower(), max_seconds)
+def _parsed(data: bytes, name: str, limits: _Limits) -> Document:
+    content = _content(data, Path(name).suffix.lower(), limits)
     odd = len(content.text) - len(UNREADABLE.sub("", content.text))
     if odd > max(MOST_UNREADABLE * len(content.text), FEW_UNREADABLE):
         raise UnreadableError(
@@ -155,7 +162,7 @@ def _parsed(data: bytes, name: str, max_seconds: float) -> Document:
     return Document(name, content.text, content.title or Path(name).stem, {**kept, **own})
 
 
-def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
+def _content(data: bytes, suffix: str, limits: _Limits) -> Content:
     kind = kind_of(data, suffix)
     # why archives too: a reader says better what is wrong with its own package
     if (
@@ -164,22 +171,22 @@ def _content(data: bytes, suffix: str, max_seconds: float) -> Content:
         or (kind is ARCHIVE and suffix in PACKED_SUFFIXES)
         or (suffix in READERS and READERS[suffix] is READERS.get(kind.suffix))
     ):
-        return _read_as(suffix, data, max_seconds)
+        return _read_as(suffix, data, limits)
     if kind.suffix == PICTURE and has_ocr():
-        return convert(data, PICTURE, max_seconds=max_seconds)
+        return convert(data, PICTURE, max_seconds=limits.max_seconds, reporter=limits.reporter)
     if kind.suffix not in KNOWN_SUFFIXES:
         advice = f"; {kind.advice}" if kind.advice else ""
         raise UnreadableError(f"it is {kind.name}, which hwdag does not read{advice}")
-    content = _read_as(kind.suffix, data, max_seconds)
+    content = _read_as(kind.suffix, data, limits)
     note = f"it is {kind.name} and no {suffix or 'text'} file: read as {kind.suffix}"
     return replace(content, notes=(note, *content.notes))
 
 
-def _read_as(suffix: str, data: bytes, max_seconds: float) -> Content:
+def _read_as(suffix: str, data: bytes, limits: _Limits) -> Content:
     if suffix in TEXT_READERS and len(data) <= LONGEST_PAGE:
         return parse(data, suffix)
     if suffix in TEXT_READERS or suffix in PARSED_SUFFIXES:
-        content = convert(data, suffix, max_seconds=max_seconds)
+        content = convert(data, suffix, max_seconds=limits.max_seconds, reporter=limits.reporter)
         return as_markdown(content) if suffix in CONVERTED_SUFFIXES else content
     return PLAIN_READERS.get(suffix, text_content)(data)
 

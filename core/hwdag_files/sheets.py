@@ -17,7 +17,7 @@ SHEET_NOTES = {
     "white": "{} value{s} read in white letters, which a person may not see",
     "formula": "{} formula{s} without a stored value: the formula is read",
     "comment": "comments on {} sheet{s} left out",
-    "drawing": "charts, pictures or text boxes on {} sheet{s} not read",
+    "drawing": "charts or pictures on {} sheet{s} not read",
     NAMED_ONCE: NAMED_ONCE,
 }
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from hwdag_files.blocks import no_heading
 from hwdag_files.content import Content, as_notes
 from hwdag_files.marks import lowered, raised, struck, with_marks
 from hwdag_files.packages import Package, children
@@ -37,11 +38,26 @@ def workbook_content(data: bytes) -> Content:
             noted["sheet" if state != "visible" else "other"] += 1
             continue
         xml = book.package.read(place)
-        noted["drawing"] += b"<drawing " in xml or b"<legacyDrawingHF" in xml
         noted["comment"] += b"<legacyDrawing " in xml
         lines = sheet_lines(_shown_rows(book, xml, noted), noted)
-        texts.append(f"## {name}\n\n" + "\n".join(lines))
+        boxes, has_others = _drawings(book.package, place)
+        noted["drawing"] += has_others or b"<legacyDrawingHF" in xml
+        texts.append("\n\n".join(filter(None, [f"## {name}", "\n".join(lines), *boxes])))
     return Content("\n\n".join(texts), book.title, as_notes(noted, SHEET_NOTES))
+
+
+def _drawings(package: Package, sheet: str) -> tuple[list[str], bool]:
+    """Return the texts of the boxes on a sheet, and whether there are charts or pictures."""
+    texts, has_others = list[str](), False
+    for part in package.related(sheet, "drawing"):
+        root = package.xml(part)
+        has_others |= any(True for _ in root.iter("{*}pic", "{*}graphicFrame", "{*}contentPart"))
+        for box in root.iter("{*}txBody"):
+            lines = (
+                "".join(run.text or "" for run in one.iter("{*}t")) for one in box.iter("{*}p")
+            )
+            texts += [text] if (text := no_heading("\n".join(filter(str.strip, lines)))) else []
+    return texts, has_others
 
 
 class _Style(NamedTuple):

@@ -387,7 +387,7 @@ def test_a_notebook_keeps_what_its_cells_put_out(tmp_path):
 
 @pytest.mark.slow
 def test_a_package_that_is_none_of_its_kind_is_not_unpacked_as_another(tmp_path):
-    """The class MarkItDown lists every file of a zip that it cannot read otherwise."""
+    """Refuse a zip of another kind, whose files MarkItDown lists."""
     pytest.importorskip("markitdown")
     for name in ("a.docx", "c.epub"):
         with zipfile.ZipFile(tmp_path / name, "w") as packed:
@@ -553,7 +553,7 @@ def test_a_path_that_does_not_exist_is_named_before_anything_is_read(tmp_path, n
 
 @pytest.mark.parametrize("paths", ["", 5, None, b"notes", ["notes", ""], [3]])
 def test_what_is_no_path_is_refused(paths, tmp_path, monkeypatch):
-    """An empty text would be the working directory."""
+    """Refuse an empty path, which would be the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes").mkdir()
     with pytest.raises(InputError, match="path"):

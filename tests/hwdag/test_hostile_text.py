@@ -255,7 +255,7 @@ def test_spellings_that_only_a_normaliser_makes_are_plain_text():
 
 
 def test_codecs_that_share_a_tokenizer_do_not_disturb_each_other():
-    """Whether special tokens are split is a switch of the tokenizer, which others may turn."""
+    """Turn the switch of a tokenizer that decides whether special tokens are split, as others may."""
     shared = knowing_all_families()
     codecs = Codec(shared), Codec(shared)
     works = [

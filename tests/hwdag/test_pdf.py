@@ -638,7 +638,7 @@ def test_pages_that_take_too_long_are_read_without_their_layout(monkeypatch):
 
 @pytest.mark.slow
 def test_a_page_of_many_lines_and_words_takes_seconds(tmp_path):
-    """A map: its lines and words would keep the search for tables and columns busy for minutes."""
+    """Read a map, whose lines and words kept the search for tables and columns busy for minutes."""
     canvas, rng = Canvas(str(tmp_path / "map.pdf"), invariant=1), random.Random(0)
     canvas.setFont("Helvetica", 2)
     for _ in range(2000):
@@ -653,7 +653,7 @@ def test_a_page_of_many_lines_and_words_takes_seconds(tmp_path):
 
 
 def test_pdfium_is_not_loaded_where_files_are_named_but_parsed_elsewhere():
-    """A fault of native code ends the process that parses, and no other."""
+    """Keep a fault of native code within the process that parses."""
     code = "import sys, hwdag_files.read; print('pypdfium2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

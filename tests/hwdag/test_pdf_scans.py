@@ -1,6 +1,9 @@
 """Pages that are pictures: without OCR they are named, with it they are read in the order of a reader."""
 
 import io
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pdf_world
@@ -10,7 +13,7 @@ from pdf_world import HARBOUR, SCHOOL, WATERWORKS, wrapped
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from hwdag_files import layout, ocr, read
+from hwdag_files import converting, layout, ocr, read
 from hwdag_files import pdf as pdf_module
 from hwdag_files.pdf import pdf_content
 from hwdag_files.read import read_documents
@@ -48,6 +51,37 @@ def test_recognised_lines_of_two_columns_are_read_column_by_column():
     page = layout.recognised_lines(lines, 800)
     [first, second] = layout.blocks_of(page, 10.0, ())
     assert (" ".join(first.lines), " ".join(second.lines)) == (WATERWORKS, HARBOUR)
+
+
+def test_pages_that_ocr_reads_are_shown_one_by_one(monkeypatch):
+    monkeypatch.setattr(pdf_module, "has_ocr", lambda: True)
+    line = Word("The fee is 80 euros.", 60, 200, 100, 110, 10.0)
+    found = ocr.Recognised([line], 800.0, 0.9)
+    monkeypatch.setattr(ocr, "recognise", lambda image: found)
+    shown = []
+    content = pdf_content(pdf_world.scanned(), show=shown.append)
+    assert "The fee is 80 euros." in content.text
+    assert shown == [2, 2, 2]
+
+
+def test_the_progress_of_the_process_that_reads_a_file_becomes_a_bar():
+    script = "print('pages 2'); print('pages 2'); print('pages 2'); print('{}')"
+    stages = []
+
+    class Counting:
+        @contextmanager
+        def stage(self, name, total, unit):
+            stages.append([name, total, unit, 0])
+
+            def advance(amount=1):
+                stages[-1][-1] += amount
+
+            yield advance
+
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", script], **pipes) as child:
+        assert converting._answer(child, b"x" * 99, Counting()) == b"{}\n"
+    assert stages == [["reading by OCR", 2, "pages", 2]]
 
 
 def test_lines_of_one_type_have_one_size_though_their_boxes_differ():

@@ -109,12 +109,21 @@ def test_comments_are_noted():
     assert content(book).notes == ("comments on 1 sheet left out",)
 
 
-def test_charts_are_noted():
+def test_charts_are_noted_and_text_boxes_are_read():
     book, sheet = sheet_of(SHIPS)
     chart = openpyxl.chart.BarChart()
     chart.add_data(openpyxl.chart.Reference(sheet, min_col=2, min_row=1, max_row=3))
     sheet.add_chart(chart)
-    assert content(book).notes == ("charts, pictures or text boxes on 1 sheet not read",)
+    assert content(book).notes == ("charts or pictures on 1 sheet not read",)
+    a = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+    box = f"<txBody {a}><a:p><a:r><a:t>Closed </a:t></a:r><a:r><a:t>in May.</a:t></a:r></a:p></txBody>"
+
+    def changed(name, data):
+        graphic = rb"<(\w+:)?graphicFrame.*</(\w+:)?graphicFrame>"
+        return re.sub(graphic, box.encode(), data) if "drawing" in name else data
+
+    found = content(book, changed)
+    assert found.text.endswith("| Berg, Ships: 9, Crew: 45\n\nClosed in May.") and found.notes == ()
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_what_csv_writes_is_read(rows):
 
 @pytest.mark.parametrize("rows", ["x{0}y\n" * 40_000, "v{0}" * 40_000], ids=["rows", "columns"])
 def test_a_header_of_any_width_takes_linear_time(rows):
-    """With a quadratic part it takes a minute."""
+    """Take seconds: a quadratic part took a minute."""
     header = [f"c{i}" for i in range(40_000)]
     began = time.process_time()
     separated_lines(f"{','.join(header)}\n{rows.format(',')}")
@@ -415,7 +415,7 @@ def test_a_row_names_the_columns_that_have_names(text, line):
 
 
 def test_a_name_of_any_length_does_not_make_every_row_as_long():
-    """Of 40 kB it made 40 million characters."""
+    """Bound the names: 40 kB became 40 million characters."""
     name = "x" * 20_000
     for text in (
         f"| a | {name} |\n| --- | --- |\n" + "| b | c |\n" * 2_000,
@@ -427,7 +427,7 @@ def test_a_name_of_any_length_does_not_make_every_row_as_long():
 
 @pytest.mark.parametrize("name", ["a.md", "a.csv", "a.html"])
 def test_names_of_many_columns_do_not_make_every_row_as_long(tmp_path, name):
-    """Of 200 names of 80 letters and 200 rows of 200 digits it made 3 million characters."""
+    """Bound the rows: 200 names of 80 letters and 200 rows of 200 digits became 3 million characters."""
     names = [f"{i:03}" + "x" * 77 for i in range(200)]
     rows = [names, *[["7"] * 200] * 200]
     text = {"a.md": lambda: markdown(rows).replace("|---|:--:|---|", "|" + "---|" * 200)}

@@ -92,9 +92,11 @@ def _on_server(model: str, url: str | None, **options: Any) -> Writer:
     return OpenAIWriter(model, base_url=url, **options)
 
 
-def read(paths: Iterable[Path]) -> tuple[list[Document], list[Skipped]]:
+def read(
+    paths: Iterable[Path], *, show_progress: bool = False
+) -> tuple[list[Document], list[Skipped]]:
     """Read files and folders; returns the documents and the unreadable files."""
-    found = list(read_documents(paths))
+    found = list(read_documents(paths, show_progress=show_progress))
     documents = [item for item in found if isinstance(item, Document)]
     return documents, [item for item in found if isinstance(item, Skipped)]
 
@@ -107,7 +109,7 @@ def named_documents(options: argparse.Namespace) -> tuple[list[Document], list[S
         if not key or not equals:
             raise InputError(f"--metadata must be KEY=VALUE, got {pair!r}")
         added[key] = value
-    documents, skipped = read(options.paths)
+    documents, skipped = read(options.paths, show_progress=not options.quiet)
     if not documents:
         reasons = "".join(f"\n  {file.path}: {file.reason}" for file in skipped[:MOST_NAMED])
         raise InputError(f"found no document, so there is nothing to do{reasons}")
