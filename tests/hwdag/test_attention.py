@@ -222,8 +222,8 @@ for family in sys.argv[1:]:  # each in a process of its own, since a peak never 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_no_attention_matrix_per_head_exists():
-    """8 heads x 4096 x 4096 in float32 would take 512 MB; a block of scores takes 64."""
-    families = ("llama", "gemma2")  # with the kernel of torch, and from blocks
-    grown = dict(line.split() for line in python(MEMORY, *families).stdout.splitlines())
-    assert set(grown) == set(families)
-    assert max(map(float, grown.values())) < 400, grown
+    """8 heads x 2048 x 2048 in float32 would take 134 MB more."""
+    limits = {"llama": 120, "gemma2": 380}  # MB; 45 with the kernel of torch, 270 from blocks
+    grown = dict(line.split() for line in python(MEMORY, *limits).stdout.splitlines())
+    assert grown.keys() == limits.keys()
+    assert all(float(grown[family]) < limit for family, limit in limits.items()), grown
