@@ -102,7 +102,7 @@ newest: templates
 	$(call PIP,$(NEWEST)) $(EXTRA_INDEX) torch
 	$(call PIP,$(NEWEST)) '.[dev]'
 	$(call PIP,$(NEWEST)) $(MODELS)
-	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS)
+	cd $(NEWEST) && $(ONE_THREAD) bin/python $(CURDIR)/tests/installed.py $(PARTS) haystack
 	HWDAG_EVERY_ARCHITECTURE=1 $(ONE_THREAD) $(NEWEST)/bin/python -m pytest -n auto -m 'not package'
 
 # they belong to the makers of the models; the source package of llama.cpp for Python has a collection
