@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.load import dumps
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableGenerator,
+    RunnableLambda,
+)
 
 import hwdag
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired, WriterFailed
 from hwdag.lm.base import Reader, Writer
+from hwdag.lm.writers import anonymous
 from hwdag.retriever import Adapters
 from hwdag.text.characters import disarmed
 
@@ -49,11 +60,10 @@ class RunnableWriter:
         limit = config.get("max_concurrency") if isinstance(config, Mapping) else None
         self._model = model
         self.concurrency: int = limit or 1
-
-    @property
-    def name(self) -> str:
-        """The name that the index records."""
-        return _qualified_name(self._model)
+        while isinstance(model, RunnableBinding) and not model.kwargs:
+            model = model.bound  # a config does not change the model
+        self.name, is_known = _identified(model)
+        self.settings = _settings(model) if is_known else anonymous()
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """Return one reply per prompt; the model itself limits their length."""
@@ -119,12 +129,37 @@ MODELS: Adapters = {"reader": as_reader, "writer": as_writer, "embedder": as_emb
 """How to convert the models among the options of a retriever of the core."""
 
 
+def _settings(model: object) -> str:
+    """Return all of a chain as text: its prompts and parsers decide about its replies, too."""
+    try:
+        return re.sub(" at 0x[0-9a-f]+", "", dumps(model))
+    except (TypeError, ValueError, RecursionError):
+        return anonymous()
+
+
+def _identified(model: object) -> tuple[str, bool]:
+    """Return the name of a model or a chain, and whether every model in it has a name."""
+    found = [getattr(model, field, None) for field in ("bound", "runnable", "fallbacks", "steps")]
+    inner = [part for one in found for part in (one if isinstance(one, list) else [one])]
+    if parts := [_identified(part) for part in inner if isinstance(part, Runnable)]:
+        names = ", ".join(name.removeprefix("langchain:") for name, _ in parts)
+        return f"langchain:{type(model).__name__}({names})", all(known for _, known in parts)
+    name = _qualified_name(model)
+    is_model = isinstance(model, BaseLanguageModel | RunnableLambda | RunnableGenerator)
+    return name, not is_model or name.count(":") > 1
+
+
 def _qualified_name(model: object) -> str:
     """Return `langchain:<class>:<model>`, without the last part if the object does not name it."""
+    weights = getattr(getattr(getattr(model, "llm", model), "pipeline", None), "model", None)
+    config = getattr(weights, "config", None)
     if (
-        isinstance(model, RunnableBinding) and not model.kwargs
-    ):  # a config does not change the model
-        return _qualified_name(model.bound)
-    names = (getattr(model, field, None) for field in ("model_name", "model", "model_id"))
-    own = next((name for name in names if isinstance(name, str) and name), None)
-    return ":".join(["langchain", type(model).__name__, *([own] if own else [])])
+        config is not None
+    ):  # why: a HuggingFacePipeline over loaded weights has another model's name
+        names = [getattr(config, "name_or_path", None)]
+    elif isinstance(model, RunnableLambda):
+        names = [getattr(getattr(model, "func", None), "__qualname__", "<lambda>")]
+    else:
+        names = [getattr(model, field, None) for field in ("model_name", "model", "model_id")]
+    known = (one for one in names if isinstance(one, str) and one and "<lambda>" not in one)
+    return ":".join(["langchain", type(model).__name__, *islice(known, 1)])

@@ -12,7 +12,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.embedding.callable import CallableEmbedder
 from hwdag.errors import InputError, ReaderRequired
 from hwdag.lm.base import Reader, Writer
-from hwdag.lm.writers import CallableWriter
+from hwdag.lm.writers import CallableWriter, anonymous
 from hwdag.retriever import Adapters
 from hwdag.text.characters import disarmed
 
@@ -44,9 +44,14 @@ class LLMWriter(CallableWriter):
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
-        super().__init__(
-            lambda prompt: llm.complete(prompt).text, name=FOREIGN + llm.metadata.model_name
-        )
+        config = getattr(getattr(llm, "_model", None), "config", None)
+        # why: a HuggingFaceLLM over loaded weights has the name of another model
+        model = getattr(config, "name_or_path", llm.metadata.model_name)
+        is_known = model not in ("", "unknown")
+        name = f"{FOREIGN}{type(llm).__name__}" + (f":{model}" if is_known else "")
+        super().__init__(lambda prompt: llm.complete(prompt).text, name=name)
+        if not is_known:
+            self.settings = anonymous()
 
     def stream(self, prompt: str, *, max_new_tokens: int) -> Iterator[str]:
         """Yield the pieces of a reply, or all of it at once; the LLM itself limits its length."""

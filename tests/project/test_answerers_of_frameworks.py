@@ -41,7 +41,7 @@ def test_llama_index():
             response = engine.query(llama_world.QUESTION)
             assert str(response) == "The smith [1]."
             assert_cited(response.metadata["hwdag"])
-            assert response.metadata["hwdag"]["answered_by"] == "llama-index:citing"
+            assert response.metadata["hwdag"]["answered_by"] == "llama-index:AppLLM:citing"
 
 
 def test_langchain(tmp_path):

@@ -5,17 +5,26 @@ import copy
 import threading
 
 import pytest
+from app_world import AppChatModel, AppLLM
+from langchain_core.language_models.fake import FakeListLLM
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
 from llama_index.core import PromptTemplate
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.llms import LLM
+from llama_index.llms.huggingface import HuggingFaceLLM
 from tiny import model, tokenizer
 
 import langchain_hwdag
+import langchain_hwdag.adapters as of_langchain
 import llama_index_hwdag
+import llama_index_hwdag.adapters as of_llama_index
+from hwdag.building.points import keys_of
 from hwdag.errors import InputError, QuestionTooLong, UnknownOption
 from hwdag.lm.huggingface import HuggingFaceLM
+from hwdag.lm.writers import as_writer
 from hwdag_lab.scripted import ScriptedLM
 
 LlamaLLM, ChainLLM = llama_index_hwdag.HWDAGLLM, langchain_hwdag.HWDAGLLM
@@ -120,3 +129,93 @@ async def test_nothing_blocks_the_loop():
     gate.set()  # reached only because nothing waits in the loop
     chain, chat, completion = await asyncio.gather(*tasks)
     assert chain == completion.text == chat.message.content == "one two"
+
+
+def loaded(name):
+    """Return an LLM of LlamaIndex over loaded weights; by default its metadata name another model."""
+    weights = model()
+    weights.config.name_or_path = name
+    return HuggingFaceLLM(model=weights, tokenizer=tokenizer())
+
+
+class Named(FakeListLLM):
+    """A model of LangChain with a name."""
+
+    model_name: str
+
+
+def chain(prompt, name):
+    return (
+        ChatPromptTemplate.from_template(prompt)
+        | Named(responses=["* x"], model_name=name)
+        | StrOutputParser()
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "equal", "other"),
+    [
+        (lambda: loaded("a"), lambda: loaded("a"), lambda: loaded("b")),
+        (
+            lambda: AppLLM(reply=str, name="a"),
+            lambda: AppLLM(reply=str, name="a"),
+            lambda: AppLLM(reply=str, name="b"),
+        ),
+        (
+            lambda: chain("{q}", "a"),
+            lambda: chain("{q}", "a").with_config(max_concurrency=2),
+            lambda: chain("{q}", "b"),
+        ),
+        (lambda: chain("{q}", "a"), lambda: chain("{q}", "a"), lambda: chain("Say {q}", "a")),
+        (
+            lambda: chain("{q}", "a").with_retry(),
+            lambda: chain("{q}", "a").with_retry(),
+            lambda: chain("{q}", "b").with_retry(),
+        ),
+        (
+            lambda: Named(responses=["* x"], model_name="a").with_fallbacks(
+                [Named(responses=["* x"], model_name="b")]
+            ),
+            lambda: Named(responses=["* x"], model_name="a").with_fallbacks(
+                [Named(responses=["* x"], model_name="b")]
+            ),
+            lambda: Named(responses=["* x"], model_name="a").with_fallbacks(
+                [Named(responses=["* x"], model_name="c")]
+            ),
+        ),
+        (lambda: shout, lambda: shout, lambda: str.upper),
+    ],
+)
+def test_models_have_the_finished_calls_of_their_equals_alone(one, equal, other, caplog):
+    first, same, another = (key_of(make()) for make in (one, equal, other))
+    assert first == same != another
+    assert not caplog.text
+
+
+def shout(prompt):
+    return prompt.upper()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: loaded(""),
+        lambda: AppLLM(reply=str, name="unknown"),
+        lambda: AppChatModel(reply=str) | StrOutputParser(),
+        lambda: FakeListLLM(responses=["x"]).with_fallbacks(
+            [Named(responses=["* x"], model_name="a")]
+        ),
+        lambda: RunnableLambda(lambda prompt: prompt),
+        lambda: lambda prompt: prompt,
+    ],
+)
+def test_nobody_has_the_finished_calls_of_a_model_that_nothing_identifies(make, caplog):
+    assert key_of(make()) != key_of(make())
+    assert "name its model" in caplog.text
+
+
+def key_of(model):
+    """Return the key of a finished call of a writer, as either framework or the core passes it."""
+    face = of_llama_index if isinstance(model, LLM) else of_langchain
+    writer = as_writer(face.as_writer(model))
+    return keys_of(writer, ["A prompt."], limit=9)

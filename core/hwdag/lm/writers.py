@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 
 from hwdag.errors import InputError
 from hwdag.lm.base import Reader, Writer
 from hwdag.text.characters import disarmed
+
+_ANONYMOUS = "anonymous "
+_LOGGER = logging.getLogger(__name__)
+
+
+def anonymous() -> str:
+    """Return the `settings` of a writer that nothing identifies: no other writer has them, nor its finished calls."""
+    return _ANONYMOUS + secrets.token_hex(8)
 
 
 class CallableWriter:
@@ -18,7 +28,9 @@ class CallableWriter:
 
     def __init__(self, function: Callable[[str], str], *, name: str | None = None) -> None:
         self._function = function
-        self.name = name or str(getattr(function, "__qualname__", type(function).__name__))
+        own = name or str(getattr(function, "__qualname__", ""))
+        self.name = own or type(function).__name__
+        self.settings = anonymous() if not own or "<lambda>" in own else ""
 
     def write(self, prompts: Sequence[str], *, max_new_tokens: int) -> list[str]:
         """Return one reply per prompt; the function itself limits their length."""
@@ -35,10 +47,18 @@ def as_writer(writer: Writer | Callable[[str], str] | None, role: str = "writer"
 
     The `role`, "writer" or "answerer", is for the message.
     """
-    if writer is None or isinstance(writer, Writer):
+    if writer is None:
+        return None
+    if callable(writer) and not isinstance(writer, Writer):
+        writer = CallableWriter(writer)
+    if isinstance(writer, Writer):
+        if role == "writer" and str(getattr(writer, "settings", "")).startswith(_ANONYMOUS):
+            _LOGGER.warning(
+                "nothing tells the writer %s from others, so a later build does not use its finished calls; "
+                "name its model, or pass hwdag.lm.writers.CallableWriter(function, name=...)",
+                writer.name,
+            )
         return writer
-    if callable(writer):
-        return CallableWriter(writer)
     hint = (
         "; for a model on a server pass hwdag.lm.openai_compatible.OpenAIWriter(NAME, base_url=URL)"
     )
