@@ -109,9 +109,8 @@ def beginnings(view: View, budget: Budget) -> list[int]:
 
 def _spaced(indices: Indices, most: int) -> Indices:
     """Return at most this many of these, evenly spaced."""
-    if len(indices) <= most:
-        return indices
-    return indices[np.linspace(0, len(indices) - 1, most).round().astype(np.intp)]
+    places = np.linspace(0, len(indices) - 1, min(most, len(indices)))
+    return indices[places.round().astype(np.intp)]
 
 
 @cache
