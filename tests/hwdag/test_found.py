@@ -58,6 +58,10 @@ def test_signals_are_shares_of_what_the_question_names():
         "nodes": math.log(3),
     }
     assert signals("Why?", [], nearness)["names met"] == 1
+    # neither the words of another language that are everywhere, nor those for the present
+    spanish = signals("¿Quién lleva los remos del club?", ["Iván lleva remos."], nearness)
+    assert spanish["words met"] == 2 / 3
+    assert signals("What is the rent now?", ["The rent is 8."], nearness)["words met"] == 1
 
 
 @pytest.mark.parametrize("question", ["How much is a ticket?", "How many tickets are left?"])

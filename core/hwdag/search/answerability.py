@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 
 from hwdag.arrays import Floats
 from hwdag.search.question import Question
+from hwdag.text.dates import asks_for_present
 from hwdag.text.headings import searched_text
+from hwdag.text.languages import detect_language, is_function_word
 from hwdag.text.words import MONTHS, words
 from hwdag.types import Node, Retrieval
 
@@ -79,7 +81,9 @@ def evidence_signals(
     """Describe evidence, as texts with their headings, by a question and its content words."""
     shown = {word for text in texts for word in words(text)}
     shown |= {name for name, number in MONTHS.items() if number in shown}
-    wanted = [word for word in asked if word not in AMOUNTS]
+    wanted = [word for word in asked if word not in AMOUNTS and not asks_for_present(word)]
+    if detect_language(question) not in ("en", None):  # whose own words `asked` is without
+        wanted = [word for word in wanted if not is_function_word(word)]
     return {
         "closest": nearness.closest,
         "lead": nearness.closest - nearness.mean,
