@@ -80,6 +80,11 @@ def test_all_of_a_table_section_or_list_is_read(question, wanted):
     assert found.context_tokens <= 200
 
 
+def test_a_header_row_alone_is_no_result():
+    for steps in (found := index().search("Part, stock or minimum?", k=99)).steps, found.best(99):
+        assert steps and not any(step.node.text.endswith("|---|") for step in steps)
+
+
 def test_a_section_without_room_is_not_read_whole():
     found = index().search("Which parts are in the workshop?", config=SearchConfig(token_budget=30))
     assert found.steps and found.context_tokens <= 30

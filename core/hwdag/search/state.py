@@ -20,7 +20,7 @@ from hwdag.search.question import Question
 from hwdag.search.references import named_codes
 from hwdag.search.request import SearchRequest
 from hwdag.search.stopping import StoppingRule
-from hwdag.search.table_rows import TableRowPreference
+from hwdag.search.table_rows import TableRowPreference, is_header
 from hwdag.text.dates import asks_for_present
 from hwdag.text.words import words
 from hwdag.types import Candidate, Node, Retrieval, Step
@@ -104,14 +104,17 @@ class SearchState:
         return NavigatorRanker(navigator, question.text, self.similarity, signals)
 
     def best(self) -> int | None:
-        """Return the node to read next, no copy of a sentence that was taken; None if no open node fits."""
+        """Return the node to read next, neither a header row nor a copy of a sentence; None if none fits."""
         while (best := self.frontier.best(self.budget.costs, self.budget.room)) is not None:
             best = best if self._rows is None else self._rows.first(best)
             [node] = self.budget.fetch([best])
-            if self._sentence(node) not in self._sentences:
+            if self._sentence(node) not in self._sentences and not self._is_header(node):
                 break
             self.frontier.visit(best)
         return best
+
+    def _is_header(self, node: Node) -> bool:
+        return not self.request.plan.rules.follows_papers and is_header(node)
 
     def _sentence(self, node: Node) -> tuple[str, ...]:
         """Return the words of a leaf of some length; () for any other node, and by the papers' methods."""
@@ -208,7 +211,11 @@ class SearchState:
         while len(found) < count and asked > 0:
             best = self.frontier.ranking(asked).tolist()
             nodes = zip(best, self.budget.fetch(best), strict=True)
-            found = [index for index, node in nodes if self.budget.keeps(node)]
+            found = [
+                index
+                for index, node in nodes
+                if self.budget.keeps(node) and not self._is_header(node)
+            ]
             asked = 2 * asked if len(best) == asked else 0  # else there are no more
         for i, index in enumerate(found[:count]):
             [node] = self.budget.fetch([index])
