@@ -16,6 +16,7 @@ from hwdag_files.content import Content, UnreadableError, has_ocr
 from hwdag_files.converting import CONVERTED_SUFFIXES, convert, parse
 from hwdag_files.encodings import UNREADABLE
 from hwdag_files.kinds import ARCHIVE, PICTURE, kind_of
+from hwdag_files.parts import in_parts
 from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 from hwdag_files.texts import PLAIN_READERS, as_markdown, text_content
 
@@ -64,7 +65,8 @@ def read_documents(
     itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes say what was
     replaced or lost, and for a PDF `page_starts`, see `Document.page_of`, with the front matter of a
     Markdown file, the headers of a mail and the like. Line breaks become line feeds,
-    and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is.
+    and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is. A text of
+    more than 4 million characters is several documents (`hwdag_files.parts`).
 
     Args:
         paths: files and directories, or one of them.
@@ -121,7 +123,7 @@ def _read_all(named: Sequence[Path], limits: _Limits) -> Iterator[Document | Ski
                 continue
             name = spelled(found)
             try:
-                yield _document(found, name, read, limits)
+                yield from in_parts(_document(found, name, read, limits))
             except OSError as error:
                 yield Skipped(name, f"cannot be read: {error.strerror or error}")
             except UnreadableError as error:
