@@ -48,7 +48,7 @@ CHUNK_TOKENS, DEFAULT_TOKENS = 256, 1024
 REFUSAL = re.compile(
     r"\b(not|no|none|cannot|unknown|nicht|kein\w*|ningun\w*|nada)\b|n't\b", re.IGNORECASE
 )
-"""Words of a reply that says that there is no answer; only asked where there is none."""
+"""Words of a reply that says that there is no answer; only looked for if there is none."""
 
 Ask = Callable[[str], tuple[str, bool | None]]
 """Returns the reply to a question, and whether the search found an answer, if it decides that."""
