@@ -1,5 +1,6 @@
 """The neighbours of a sentence that a reader, an answerer and a caller see."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag import Document, HWDAGIndex
+from hwdag.answers.generated import numbered
 from hwdag.answers.passages import grown
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.text.neighbours import LONGEST_UNIT, Neighbours, without
-from hwdag.types import Span
+from hwdag.types import Node, Span, Step
 from hwdag_lab.scripted import ScriptedLM
 
 INTERVIEW = "**Ito:** When did you begin?\n\n**Vale:** In May 1990. The bank said no."
@@ -85,3 +87,30 @@ def test_passages_are_units_each_once_and_nothing_is_lost():
             assert without(TEXT, [source], shown) == []
     taken = [span for step in steps for span in step.node.sources]
     assert sum(a.overlap(b) for a in taken for b in taken) == sum(map(len, taken))
+
+
+def test_an_answerer_reads_a_section_in_the_order_of_its_text():
+    """A sentence that was found first may lie within the paragraph of one that was found later."""
+    text = "The wardrobe was quiet. Nobody came. We lined it with blankets."
+    spans = [Span(0, 23), Span(24, 36), Span(37, 63)]
+    parts = [text[span.start : span.end] for span in spans]
+    middle = Node("d#1", "d", 1, parts[1], "chunk", 3, (spans[1],))
+    around = Node("d#0", "d", 1, f"{parts[0]} {parts[2]}", "chunk", 9, (spans[0], spans[2]))
+    retrieval = searched(text, "Nobody?")
+    for nodes in ([middle, around], [around, middle]):
+        steps = tuple(Step(i, node, False, 0.0, 0.5) for i, node in enumerate(nodes))
+        prompt, read = numbered("Why?", replace(retrieval, steps=steps, stop="budget"))
+        assert [sentence.text for sentence in read] == parts
+        assert "[1] The wardrobe was quiet.\n[2] Nobody came.\n[3] We lined" in prompt
+
+
+def test_an_answerer_sees_which_sentences_are_apart():
+    text = "The mill is old. It has two wheels. It stood still in May."
+    retrieval = searched(text, "mill")
+    nodes = [
+        Node(f"d#{at}", "d", 1, text[at:end], "chunk", 4, (Span(at, end),))
+        for at, end in [(0, 16), (36, 58)]
+    ]
+    steps = tuple(Step(i, node, False, 0.0, 0.5) for i, node in enumerate(nodes))
+    prompt, _ = numbered("Why?", replace(retrieval, steps=steps, stop="budget"))
+    assert "[1] The mill is old.\n\n[2] It stood still in May." in prompt

@@ -1,8 +1,8 @@
 """An answer from any model that writes text: numbered evidence out, a reply with numbers back (ours).
 
 The model gets the sentences that were found, with those that they are read with
-(`hwdag.text.neighbours`), by section, one per line, each with a number. A number in
-its reply, such as [2], becomes an exact citation. A reply without numbers is matched to the sentences
+(`hwdag.text.neighbours`), by section in the order of the text, one per line, each with a number, and an
+empty line between sentences that are apart. A number in its reply, such as [2], becomes an exact citation. A reply without numbers is matched to the sentences
 that share its words. Relations: `hwdag.answers.stream` decodes an answer from the reader's own cache.
 
 Untrusted text is data. A sentence is one line after its number, so it cannot begin a section or
@@ -313,10 +313,16 @@ def numbered(
         marks = [date] if date and date not in {*dates_in(title)} else []
         marks += ["later"] if any(steps[i].supersedes for i in section) else []
         lines += ["", f"## {title}" + (f" ({', '.join(marks)})" if marks else "")]
-        for node in map(nodes.__getitem__, section):
-            for unit in citable_sentences(0, node, node.text):
-                units.append(unit)
-                lines.append(f"[{len(units)}] {quoted(unit.text)}")
+        shown = [u for i in section for u in citable_sentences(0, nodes[i], nodes[i].text)]
+        end = 0
+        # why by place: a node that was read with its neighbours may lie around another one
+        for unit in sorted(shown, key=lambda unit: unit.sources[0].start if unit.sources else 0):
+            units.append(unit)
+            if unit.sources:
+                is_apart = bool(end and source.text[end : unit.sources[0].start].strip())
+                lines += [""] * is_apart
+                end = unit.sources[-1].end
+            lines.append(f"[{len(units)}] {quoted(unit.text)}")
     evidence = "\n".join(lines) if units else "\n(no sentence was found)"
     asked = f"Question: {one_line(question)}\n{wording.after}".strip()
     return f"{wording.before}\n{evidence}\n\n{asked}", units
