@@ -133,7 +133,8 @@ class BertEncoder:
         return found
 
     def _linear(self, name: str, x: Vectors) -> Vectors:
-        found: Vectors = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        # why in this order: a fifth faster for the few tokens of a question than `x @ weight.T`
+        found: Vectors = (self._weights[f"{name}.weight"] @ x.T).T + self._weights[f"{name}.bias"]
         return found
 
     def _normalized(self, name: str, x: Vectors) -> Vectors:
