@@ -8,8 +8,11 @@ from dataclasses import replace
 
 from hwdag.types import Document
 
-LONGEST_PART = 1 << 22
-"""Characters of one document: 700,000 English words, 30,000 sentences."""
+LONGEST_DOCUMENT = 1 << 22
+"""Characters of a text that stays whole: 700,000 English words, more than the longest novels."""
+
+PART = 1 << 20
+"""Characters of a part of a longer one: about a minute of one core to build."""
 
 _PLACES = (
     re.compile(r"\n(?=#{1,6} )"),
@@ -22,8 +25,10 @@ _PLACES = (
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 
 
-def in_parts(document: Document, longest: int = LONGEST_PART) -> Iterator[Document]:
-    """Yield a document, or the parts of one that is longer, each of about `longest` characters at most.
+def in_parts(
+    document: Document, longest: int = LONGEST_DOCUMENT, part: int = PART
+) -> Iterator[Document]:
+    """Yield a document, or the parts of one of more than `longest` characters, of about `part` characters at most.
 
     The first part keeps the id; the others are "ID (part 2)" and so on, and a note names their number. Code
     that a cut divides is fenced in both parts. A document with pages or times stays whole.
@@ -31,10 +36,8 @@ def in_parts(document: Document, longest: int = LONGEST_PART) -> Iterator[Docume
     if len(document.text) <= longest or document.page_starts or document.times:
         yield document
         return
-    texts = list(_cut(document.text, longest))
-    note = (
-        f"read in {len(texts)} parts of at most {longest:,} characters, each a document of its own"
-    )
+    texts = list(_cut(document.text, min(part, longest)))
+    note = f"read in {len(texts)} parts of at most {min(part, longest):,} characters, each a document of its own"
     for number, text in enumerate(texts, start=1):
         suffix = f" (part {number})" if number > 1 else ""
         notes = [*document.notes, note] if number == 1 else []

@@ -46,7 +46,7 @@ def test_pages_keep_a_document_whole():
 
 
 def test_parts_of_a_file_are_refreshed_and_pruned_by_themselves(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts.in_parts, "__defaults__", (400,))
+    monkeypatch.setattr(parts.in_parts, "__defaults__", (400, 400))
     file = tmp_path / "log.txt"
     file.write_text(TEXT)
     models = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}
