@@ -15,7 +15,8 @@ from pypdfium2 import PdfDocument, PdfiumError
 from pypdfium2.raw import FPDF_ERR_PASSWORD
 
 from hwdag.text.characters import without_surrogates
-from hwdag.text.words import UNSPACED
+from hwdag.text.languages import is_function_word
+from hwdag.text.words import UNSPACED, words
 from hwdag_files import layout, ocr
 from hwdag_files.blocks import no_heading
 from hwdag_files.content import Content, UnreadableError, has_ocr, said
@@ -27,6 +28,9 @@ MOST_MESSAGES = 5  # notes on single pages of one file
 LARGE_TITLE = 1.3  # type of a title on the first page, over that of the text
 MOST_LISTED = 20  # pages of a note
 OCR_SHARE = 0.8  # of the time for the layout, which pages that are pictures may take besides
+FEWEST_LETTERS = 300  # of a page that may be garbled
+LEAST_VOWELS = 0.25  # share of the letters; about 0.4 in European languages, 0.15 in English moved by three letters
+LEAST_KNOWN = 0.02  # share of the words that are among the most frequent ones of some language
 END_BYTES = 2048  # of a file, among which it says that they are the last
 
 PRINTED = 0.7  # share of the words of a title in the metadata that the first page has, too
@@ -86,10 +90,24 @@ def pdf_content(
         notes.append(f"the pages hold no text: scanned, {_needs_ocr()}")
     elif pictures:
         notes.append(f"pictures without text on {_named(pictures)}: scanned, {_needs_ocr()}")
+    if wrong := [number for number, page in enumerate(pages) if _is_garbled(page.text)]:
+        notes.append(
+            f"no known words on {_named(wrong)}: fonts may name other letters than they show"
+        )
     notes += _left_out(found.pages)
     if text.strip() and blank:
         notes.append(f"nothing to read on {_named(blank)}")
     return Content(text, title, tuple(notes), tuple(starts))
+
+
+def _is_garbled(text: str) -> bool:
+    """Return whether Latin letters have neither the vowels of a language nor its most frequent words."""
+    letters = re.findall("[a-z]", normalize("NFD", text.lower()))
+    is_latin = len(letters) >= max(FEWEST_LETTERS, sum(map(str.isalpha, text)) / 2)
+    if not is_latin or sum(letter in "aeiouy" for letter in letters) >= LEAST_VOWELS * len(letters):
+        return False
+    found = [word for word in words(text) if len(word) > 1]
+    return sum(map(is_function_word, found)) < LEAST_KNOWN * len(found)
 
 
 def _needs_ocr() -> str:

@@ -1,6 +1,7 @@
 """Fonts that do not say which letters they have, and those of symbols."""
 
 import io
+import re
 
 import pytest
 from pypdf import PdfWriter
@@ -53,6 +54,27 @@ def test_letters_of_formulas_are_plain_ones_and_others_beyond_the_basic_plane_ar
     canvas.drawString(72, 700, "So Vhigh must be 1 Q or Z.")
     content = pdf_content(with_fonts(canvas, rename))
     assert (content.text, content.notes) == ("So Vhigh must be 1 😀 or 𠮷.", ())
+
+
+@pytest.mark.parametrize("moved", [3, 0])
+def test_a_font_that_names_other_letters_than_it_shows_is_noted(moved):
+    def rename(font):
+        if names := font.get("/ToUnicode"):
+            data = re.sub(
+                rb"<00(6[1-9A-F]|7[0-9A])>",
+                lambda code: b"<%04X>" % (97 + (int(code[1], 16) - 97 + moved) % 26),
+                names.get_object().get_data(),
+            )
+            names.get_object().set_data(data)
+
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf", asciiReadable=False))
+    canvas = Canvas(io.BytesIO(), invariant=1)
+    for number in range(6):
+        canvas.setFont("Vera", 9)
+        canvas.drawString(40, 700 - 20 * number, f"{number}. {FERRY} {PLAIN}"[:100])
+    content = pdf_content(with_fonts(canvas, rename))
+    assert ("ihuub" if moved else "ferry") in content.text
+    assert any("no known words on page 1" in note for note in content.notes) == bool(moved)
 
 
 def test_letters_that_no_font_names_are_left_out_with_a_note():
