@@ -49,7 +49,7 @@ print(json.dumps([seconds, max(one.ru_maxrss for one in spent) / 1024, length]))
 """
 READERS = {
     "hwdag": "from hwdag_files.read import read_documents\n"
-    "[found] = read_documents([sys.argv[1]])\nlength = len(found.text)",
+    "found = list(read_documents([sys.argv[1]]))\nlength = sum(len(one.text) for one in found)",
     "markitdown": "from markitdown import MarkItDown\n"
     "length = len(MarkItDown().convert(sys.argv[1]).markdown)",
 }
