@@ -9,7 +9,7 @@ from dataclasses import replace
 from hwdag.types import Document
 
 LONGEST_DOCUMENT = 1 << 22
-"""Characters of a text that stays whole: 700,000 English words, more than the longest novels."""
+"""Characters of a text that stays whole: 700,000 English words, more than nearly every novel."""
 
 PART = 1 << 20
 """Characters of a part of a longer one: about a minute of one core to build."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
-from hwdag_files import parts
+from hwdag_files import read
 from hwdag_files.parts import in_parts
 from hwdag_files.read import read_documents
 from hwdag_lab.scripted import ScriptedLM
@@ -46,7 +48,7 @@ def test_pages_keep_a_document_whole():
 
 
 def test_parts_of_a_file_are_refreshed_and_pruned_by_themselves(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts.in_parts, "__defaults__", (400, 400))
+    monkeypatch.setattr(read, "in_parts", partial(in_parts, longest=400, part=400))
     file = tmp_path / "log.txt"
     file.write_text(TEXT)
     models = {"reader": ScriptedLM(), "embedder": HashingEmbedder()}

@@ -2,8 +2,8 @@
 
 The model gets the sentences that were found, with those that they are read with
 (`hwdag.text.neighbours`), by section in the order of the text, one per line, each with a number, and an
-empty line between sentences that are apart. A number in its reply, such as [2], becomes an exact citation. A reply without numbers is matched to the sentences
-that share its words. Relations: `hwdag.answers.stream` decodes an answer from the reader's own cache.
+empty line between sentences that are apart. A number in its reply, such as [2], becomes an exact
+citation. A reply without numbers is matched to the sentences that share its words. Relations: `hwdag.answers.stream` decodes an answer from the reader's own cache.
 
 Untrusted text is data. A sentence is one line after its number, so it cannot begin a section or
 another number, and numbers in square brackets within it are shown in round ones.

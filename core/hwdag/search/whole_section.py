@@ -1,4 +1,4 @@
-"""Questions that ask for all: "Which parts are below their minimum?", "What was decided?" (ours).
+"""Questions that ask for all: "Which parts are below their minimum?", "What was decided?" (not in the papers).
 
 Rows of a table and items of a list resemble the question more or less, and the answer needs each of them.
 So the table, list or section with the best nodes is read whole, with those below it, if they fit into most
@@ -15,13 +15,13 @@ from hwdag.search.state import SearchState
 from hwdag.search.table_rows import is_header
 from hwdag.text.headings import ABOVE
 
-SHARE = 0.75
+SECTION_SHARE = 0.75
 """Of the budget, for a section that is read whole."""
 
 VOTERS, VOTES = 16, 3
 """The best nodes that choose the section, and how many of them count for one section."""
 
-LONGEST = 64
+MAX_DISTANCE = 64
 """Nodes before and after the best one that are looked at."""
 
 _ALL = re.compile(
@@ -58,14 +58,14 @@ def whole_section(state: SearchState) -> list[int]:
         votes.items(), key=lambda one: sum(sorted(similarity[one[1]], reverse=True)[:VOTES])
     )
     rows = state.view.corpus.document_of(chosen[0])
-    before = range(chosen[0] - 1, max(rows.start, chosen[0] - LONGEST) - 1, -1)
-    after = range(chosen[0], min(rows.stop, chosen[0] + LONGEST))
+    before = range(chosen[0] - 1, max(rows.start, chosen[0] - MAX_DISTANCE) - 1, -1)
+    after = range(chosen[0], min(rows.stop, chosen[0] + MAX_DISTANCE))
     for below in (True, False):
         found = sorted(
             index for part in (before, after) for index in _within(state, section, part, below)
         )
         texts = with_headings(state.budget.fetch(found))
-        if sum(state.budget.counts(texts)) <= SHARE * state.budget.room:
+        if sum(state.budget.counts(texts)) <= SECTION_SHARE * state.budget.room:
             return [index for index in found if state.frontier.open[index]]
     return []
 
