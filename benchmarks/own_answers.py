@@ -28,19 +28,17 @@ from typing import Any
 import numpy as np
 from llama_index.core import Document as LlamaDocument
 from llama_index.core import VectorStoreIndex
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.node_parser import SentenceSplitter
-from own_documents import FOLLOW_UP, RIGHT, documents, rows_of
+from own_documents import FOLLOW_UP, RIGHT, documents, rated, rows_of
+from peers import llama_index_embedding
 
 from hwdag import HWDAGIndex, SearchConfig
 from hwdag.embedding.base import Embedder
 from hwdag.lm.openai_compatible import OpenAIWriter
-from hwdag.text.words import words
 from hwdag.types import Document
 from hwdag_lab.eval.statistics import bootstrap
-from hwdag_lab.eval.text_metrics import f1
 
 REPLY_TOKENS = 96
 CHUNK_TOKENS, DEFAULT_TOKENS = 256, 1024
@@ -78,24 +76,6 @@ class Served(CustomLLM):
         raise NotImplementedError
 
 
-class Embedding(BaseEmbedding):
-    """The embedder of all rows, for LlamaIndex."""
-
-    made: Any
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return [float(x) for x in self.made.embed_query(query)]
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return self._get_query_embedding(query)
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return self._get_text_embeddings([text])[0]
-
-    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return [list(map(float, row)) for row in self.made.embed(texts)]
-
-
 def hwdag_asks(index: HWDAGIndex, budget: int, writer: OpenAIWriter) -> Ask:
     """Return a function that asks an index."""
 
@@ -114,7 +94,7 @@ def llama_index_asks(
     texts = [LlamaDocument(text=one.text, metadata={"title": one.title or one.id}) for one in read]
     splitter = SentenceSplitter(chunk_size=chunk_tokens, chunk_overlap=20)
     nodes = splitter.get_nodes_from_documents(texts)
-    index = VectorStoreIndex(nodes, embed_model=Embedding(made=embedder))
+    index = VectorStoreIndex(nodes, embed_model=llama_index_embedding(embedder))
     engine = index.as_query_engine(llm=llm, similarity_top_k=top)
     return lambda question: (str(engine.query(question)), None)
 
@@ -125,9 +105,7 @@ def scored(question: Mapping[str, Any], reply: str, found: bool | None) -> dict[
     row: dict[str, Any] = {"reply": reply, "found": found}
     if not answers:
         return row | {"right": found is False or bool(REFUSAL.search(reply))}
-    said = " ".join(words(reply))
-    value = f1(reply, answers)
-    holds = any(" ".join(words(one)) in said for one in answers)
+    value, holds = rated(reply, answers)
     return row | {"f1": value, "right": found is not False and (value >= RIGHT or holds)}
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -113,14 +113,18 @@ def asked(index: HWDAGIndex, question: dict, config: SearchConfig) -> dict:
     row |= {"found": answer.found, "confidence": answer.confidence}
     row |= {"answerability": answer.retrieval.answerability, "seconds": answer.usage.seconds}
     if answers:
-        said = " ".join(words(answer.reply))
-        row["f1"] = f1(answer.reply, answers)
-        row["holds"] = any(" ".join(words(one)) in said for one in answers)
+        row["f1"], row["holds"] = rated(answer.reply, answers)
         row["given"] = answer.found is not False and (row["f1"] >= RIGHT or row["holds"])
         has = [[holds(node, *place) for place in places] for node in shown]
         row["touched"] = all(map(any, zip(*has, strict=True)))
         row["first"] = any(any(one) for one in has[:1])
     return row
+
+
+def rated(reply: str, answers: Sequence[str]) -> tuple[float, bool]:
+    """Return the F1 of a reply, and whether it holds one of the right answers."""
+    said = " ".join(words(reply))
+    return f1(reply, answers), any(" ".join(words(one)) in said for one in answers)
 
 
 def places_of(question: dict) -> list[tuple[str, str]]:
@@ -173,6 +177,8 @@ def separated(rows: list[dict]) -> str:
 
 def auc(labels: np.ndarray, said: np.ndarray) -> str:
     """Return the area under the ROC curve with its 95 % interval, from resampled questions."""
+    if labels.all() or not labels.any():
+        return "not defined, all questions are of one kind"
     chance = np.random.default_rng(0)
     draws = [np.arange(len(labels)), *chance.integers(0, len(labels), (1000, len(labels)))]
     first, *others = [

@@ -94,8 +94,8 @@ def llama_index_window(text: str, embedder: Embedder) -> Ranked:
     return _llama_index(text, embedder, parser, WINDOW)
 
 
-def _llama_index(text: str, embedder: Embedder, parser: Any, window: int = 0) -> Ranked:
-    core = import_module("llama_index.core")
+def llama_index_embedding(embedder: Embedder) -> Any:
+    """Return an embedder as LlamaIndex takes it."""
     embeddings = import_module("llama_index.core.embeddings")
 
     class Embedding(embeddings.BaseEmbedding):  # type: ignore[misc, name-defined]
@@ -113,9 +113,14 @@ def _llama_index(text: str, embedder: Embedder, parser: Any, window: int = 0) ->
         def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
             return [list(map(float, row)) for row in embedder.embed(texts)]
 
+    return Embedding()
+
+
+def _llama_index(text: str, embedder: Embedder, parser: Any, window: int = 0) -> Ranked:
+    core = import_module("llama_index.core")
     nodes = parser.get_nodes_from_documents([core.Document(text=text)])
     place = {node.node_id: i for i, node in enumerate(nodes)}
-    index = core.VectorStoreIndex(nodes, embed_model=Embedding())
+    index = core.VectorStoreIndex(nodes, embed_model=llama_index_embedding(embedder))
     retriever = index.as_retriever(similarity_top_k=len(nodes))
 
     def ranked(question: str) -> list[Span]:

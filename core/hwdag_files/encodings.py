@@ -213,11 +213,11 @@ def _odd(data: bytes, encoding: str) -> float:
         else:
             is_within = text[match.start() - 1 : match.start()].isalpha() and after.isalpha()
             odd += not _USUAL.match(sign) or (is_within and not _BETWEEN_LETTERS.match(sign))
-    told = detect_language(text)
+    detected = detect_language(text)
     return odd + min(
         sum(times for letter, times in letters.items() if letter not in alphabet)
         # why: the letters of Turkish alone are those of Icelandic alone in the other encoding
-        + (0.5 if language == "is" else 0.25 * (told is not None and told != language))
+        + (0.5 if language == "is" else 0.25 * (detected is not None and detected != language))
         for language, alphabet in _ALPHABETS.items()
     )
 

@@ -90,7 +90,7 @@ class Decoding(Protocol):
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ended at `max_new_tokens`."""
+        """Return whether it ended at `max_new_tokens`."""
 
 
 class Session(Protocol):

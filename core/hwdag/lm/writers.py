@@ -54,7 +54,7 @@ def as_writer(writer: Writer | Callable[[str], str] | None, role: str = "writer"
     if isinstance(writer, Writer):
         if role == "writer" and str(getattr(writer, "settings", "")).startswith(_ANONYMOUS):
             _LOGGER.warning(
-                "nothing tells the writer %s from others, so a later build does not use its finished calls; "
+                "no attribute identifies the writer %s, so a later build does not use its finished calls; "
                 "name its model, or pass hwdag.lm.writers.CallableWriter(function, name=...)",
                 writer.name,
             )

@@ -61,7 +61,7 @@ Finished = Generator[Mapping[int, T], None, None]
 """Results by ordinal of the call, as they finish; each mapping is committed as a whole."""
 
 Fits = Callable[[Any, int], bool]
-"""Whether a kept value is a result of the call with this ordinal; may raise one of `UNSOUND`."""
+"""Returns whether a kept value is a result of the call with this ordinal; may raise one of `UNSOUND`."""
 
 
 class Withdrawn(Exception):

@@ -118,8 +118,8 @@ class SummaryPrompt:
         """
         if language == "same":
             # why: asked to write in the same language, a small writer mostly writes in English
-            told = detect_language(window) or "en"
-            language = "same" if told == "en" else NAMES[told]
+            found = detect_language(window) or "en"
+            language = "same" if found == "en" else NAMES[found]
         clause = SAME_LANGUAGE if language == "same" else ""
         if language not in ("same", ""):
             clause = NAMED_LANGUAGE.replace("{language}", language)
