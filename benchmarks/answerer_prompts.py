@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from answer_prompts import questions, rows_of, without_gold
+from own_documents import REFUSAL
 
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.answers.generated import Marks, Wording, numbered
@@ -59,8 +60,6 @@ VARIANTS = {
     "plain, own words": Wording(PLAIN, OWN),
 }
 """Wordings of the same beginning follow each other: a server reads what they share once."""
-
-REFUSAL = re.compile(r"\b(not|no|none|n't|cannot|unknown)\b", re.IGNORECASE)
 
 
 def evidence(document: dict, text: str, question: str, budget: int) -> Retrieval:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,7 +30,7 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.node_parser import SentenceSplitter
-from own_documents import FOLLOW_UP, RIGHT, documents, rated, rows_of
+from own_documents import FOLLOW_UP, REFUSAL, RIGHT, documents, rated, rows_of
 from peers import llama_index_embedding
 
 from hwdag import HWDAGIndex, SearchConfig
@@ -42,11 +41,6 @@ from hwdag_lab.eval.statistics import bootstrap
 
 REPLY_TOKENS = 96
 CHUNK_TOKENS, DEFAULT_TOKENS = 256, 1024
-
-REFUSAL = re.compile(
-    r"\b(not|no|none|cannot|unknown|nicht|kein\w*|ningun\w*|nada)\b|n't\b", re.IGNORECASE
-)
-"""Words of a reply that says that there is no answer; only looked for if there is none."""
 
 Ask = Callable[[str], tuple[str, bool | None]]
 """Returns the reply to a question, and whether the search found an answer, if it decides that."""

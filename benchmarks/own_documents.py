@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -42,6 +43,10 @@ RIGHT = 0.5  # F1
 MEASURES = ("f1", "holds", "given", "touched", "first", "found", "confidence", "seconds")
 UNANSWERABLE, NEAR_MISS, FOLLOW_UP = "unanswerable", "near miss", "follow-up"
 MARKDOWN = (".md", ".csv")
+REFUSAL = re.compile(
+    r"\b(not|no|none|cannot|unknown|nicht|kein\w*|ningun\w*|nada)\b|n't\b", re.IGNORECASE
+)
+"""Words of a reply that says that there is no answer; only looked for if there is none."""
 
 
 def main() -> None:
