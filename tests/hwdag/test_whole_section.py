@@ -9,6 +9,7 @@ import pytest
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.search.whole_section import asks_for_all
+from hwdag.text.tables import separated_lines
 from hwdag_lab.scripted import ScriptedLM
 
 PARTS = [
@@ -80,9 +81,20 @@ def test_all_of_a_table_section_or_list_is_read(question, wanted):
     assert found.context_tokens <= 200
 
 
-def test_a_header_row_alone_is_no_result():
-    for steps in (found := index().search("Part, stock or minimum?", k=99)).steps, found.best(99):
-        assert steps and not any(step.node.text.endswith("|---|") for step in steps)
+CSV = "Part,Stock,Minimum,Remark\n" + "".join(f"{part},{i},5,\n" for i, part in enumerate(PARTS))
+CONVERTED = "\n".join(["# Shop", "", *separated_lines(CSV), "", "| Note, it is open", "| Fee, 5"])
+
+
+@pytest.mark.parametrize("text", [STOCK, CONVERTED], ids=["markdown", "csv"])
+def test_a_header_row_alone_is_no_result(text):
+    with HWDAGIndex.from_documents(
+        [Document("a", text)], method="evidence", embedder=HashingEmbedder()
+    ) as only:
+        found = only.search("Part, stock, minimum or remark?", k=99)
+    for steps in found.steps, found.best(99):
+        lines = [step.node.text.rpartition("\n")[2] for step in steps]
+        assert len(lines) > len(PARTS)
+        assert not any(line.endswith(("|---|", "Minimum, Remark")) for line in lines)
 
 
 def test_a_section_without_room_is_not_read_whole():

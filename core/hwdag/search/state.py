@@ -20,14 +20,17 @@ from hwdag.search.question import Question
 from hwdag.search.references import named_codes
 from hwdag.search.request import SearchRequest
 from hwdag.search.stopping import StoppingRule
-from hwdag.search.table_rows import TableRowPreference, is_header
+from hwdag.search.table_rows import TableRowPreference
 from hwdag.text.dates import asks_for_present
+from hwdag.text.tables import is_rule, names_columns_of
 from hwdag.text.words import words
 from hwdag.types import Candidate, Node, Retrieval, Step
 
 COPIED_WORDS = 8
 """Words of a sentence that is read once, however often it is repeated: a footer, a quoted mail. Shorter ones may
 mean something else under another heading."""
+
+ROWS_BELOW = 2  # a header that are looked at: the first one may have no other value than its name
 
 MAX_RUNNERS_UP = 3  # candidates that are kept with each choice
 
@@ -108,13 +111,21 @@ class SearchState:
         while (best := self.frontier.best(self.budget.costs, self.budget.room)) is not None:
             best = best if self._rows is None else self._rows.first(best)
             [node] = self.budget.fetch([best])
-            if self._sentence(node) not in self._sentences and not self._is_header(node):
+            if self._sentence(node) not in self._sentences and not self.is_header(best, node):
                 break
             self.frontier.visit(best)
         return best
 
-    def _is_header(self, node: Node) -> bool:
-        return not self.request.plan.rules.follows_papers and is_header(node)
+    def is_header(self, index: int, node: Node) -> bool:
+        """Return whether a leaf ends with the names of the columns of a table, which every row names itself."""
+        line = node.text.rpartition("\n")[2]
+        if self.request.plan.rules.follows_papers or node.level > 1 or not line.startswith("|"):
+            return False
+        if is_rule(line) or ": " in line:
+            return is_rule(line)
+        stop = min(index + 1 + ROWS_BELOW, self.view.corpus.document_of(index).stop)
+        below = self.budget.fetch([*range(index + 1, stop)])
+        return any(names_columns_of(line, row.text) for row in below)
 
     def _sentence(self, node: Node) -> tuple[str, ...]:
         """Return the words of a leaf of some length; () for any other node, and by the papers' methods."""
@@ -214,7 +225,7 @@ class SearchState:
             found = [
                 index
                 for index, node in nodes
-                if self.budget.keeps(node) and not self._is_header(node)
+                if self.budget.keeps(node) and not self.is_header(index, node)
             ]
             asked = 2 * asked if len(best) == asked else 0  # else there are no more
         for i, index in enumerate(found[:count]):

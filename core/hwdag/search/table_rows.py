@@ -6,7 +6,6 @@ a question word that no other row has, not counting words of the table's heading
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 
 from hwdag.search.budget import Budget, section_of
@@ -15,8 +14,6 @@ from hwdag.text.languages import is_function_word
 from hwdag.text.tables import ROW
 from hwdag.text.words import words
 from hwdag.types import Node, Step
-
-_RULE = re.compile(r"\|[ \t:|-]*-[ \t:|-]*")
 
 
 class TableRowPreference:
@@ -42,11 +39,6 @@ class TableRowPreference:
         costs = self._budget.costs(others)
         fitting = (other for other, cost in zip(others, costs, strict=True) if cost <= room)
         return next(fitting, index)
-
-
-def is_header(node: Node) -> bool:
-    """Return whether a leaf ends with the rule below the names of columns, which every row names itself."""
-    return node.level == 1 and _RULE.fullmatch(node.text.rpartition("\n")[2]) is not None
 
 
 def matching_rows(asked: Collection[str], steps: Sequence[Step]) -> list[Step]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from hwdag.search.budget import section_of, with_headings
 from hwdag.search.state import SearchState
-from hwdag.search.table_rows import is_header
 from hwdag.text.headings import ABOVE
 
 SECTION_SHARE = 0.75
@@ -79,5 +78,5 @@ def _within(
         is_below = below and heading.startswith(section[1] + ABOVE)
         if node.level > 1 or key != section[0] or not (heading == section[1] or is_below):
             return
-        if not is_header(node):
+        if not state.is_header(index, node):
             yield index

@@ -372,6 +372,19 @@ def _line(names: Row, row: Row, comma: str) -> str:
     return f"{ROW}{comma.join(values)}"
 
 
+def names_columns_of(line: str, row: str) -> bool:
+    """Return whether a line is the header that `table_lines` writes above a row.
+
+    A name that is too long to be repeated is nowhere else, so a line with such a name counts as text.
+    """
+    comma = "; " if "; " in line else ", "
+    names = line.removeprefix(ROW).split(comma)
+    named = {
+        cell.partition(": ")[0] for cell in row.removeprefix(ROW).split(comma)[1:] if ": " in cell
+    }
+    return not named.isdisjoint(names) and max(map(len, names)) <= LONGEST_REPEATED
+
+
 def _one_line(cell: str) -> str:
     return " ".join(cell.split())
 
