@@ -156,6 +156,22 @@ def test_a_fragment_joins_the_sentence_after_it():
             "Thank you, Tomasz.\n\nThe boat is in the shed behind the mill.\n\nKind regards",
             ["Thank you, Tomasz.\n\nThe boat is in the shed behind the mill.\n\nKind regards"],
         ),
+        (  # lines above a mail are one piece, and the name belongs to the end of the letter
+            "From: Lena\nTo: all members\nDate: 6 March 2025\n\nDear all,\nthe mast is repaired on Monday.\n\n"
+            "Best regards,\nLena\n\nFrom: Tobias\nDate: 7 March 2025\n\nThat suits all of us very well.\n\nTobias",
+            [
+                "From: Lena\nTo: all members\nDate: 6 March 2025",
+                "Dear all,\nthe mast is repaired on Monday.\n\nBest regards,\nLena",
+                "From: Tobias\nDate: 7 March 2025",
+                "That suits all of us very well.\n\nTobias",
+            ],
+        ),
+        (
+            "Date: 6 March 2025\n\nThe board meets at eight in the kitchen.\n\n**Pia:** Thank you, Ms. Voss.",
+            [
+                "Date: 6 March 2025\n\nThe board meets at eight in the kitchen.\n\n**Pia:** Thank you, Ms. Voss."
+            ],
+        ),
         (  # a short last sentence stays in its block
             "The dog barked at every stranger in town. He died.\n\nAnother dog came in the spring of 1990.",
             [
@@ -172,7 +188,7 @@ def test_a_fragment_joins_the_sentence_after_it():
             ],
         ),
     ],
-    ids=["heading", "greeting", "last", "alone"],
+    ids=["heading", "greeting", "mails", "date", "last", "alone"],
 )
 def test_what_says_nothing_alone_joins_what_it_belongs_to(text, expected):
     found = leaves(text, count_tokens=by_word, limit=60)

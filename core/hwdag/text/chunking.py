@@ -14,7 +14,13 @@ from operator import attrgetter
 from typing import Literal
 
 from hwdag.errors import InputError
-from hwdag.text.sentences import ends_sentence, is_greeting, is_heading_line, sentences
+from hwdag.text.sentences import (
+    ends_sentence,
+    greeting,
+    is_heading_line,
+    is_mail_header,
+    sentences,
+)
 from hwdag.types import Span
 
 CountTokens = Callable[[Sequence[str]], list[int]]  # texts to their numbers of tokens
@@ -25,9 +31,9 @@ COUNT_BATCH = 1024
 
 FRAGMENT_TOKENS = 6  # a leaf of fewer tokens is not enough alone
 
-_Held = Literal["", "heading", "greeting", "open", "fragment"]
-"""Why a piece is not enough alone: a heading, a greeting, a short line that does not end like a sentence, or a
-short sentence."""
+_Held = Literal["", "heading", "greeting", "closing", "header", "open", "fragment"]
+"""Why a piece is not enough alone: a heading, a greeting, the end of a letter, lines above a mail, a short line
+that does not end like a sentence, or a short sentence."""
 
 LONGEST_CLUSTER = 8
 """Combining marks that are kept with their letter; more are no writing but an attack."""
@@ -59,7 +65,8 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
     A piece that is not enough alone joins a neighbour, if there is room: a heading the text that follows; a fragment of
     fewer than `FRAGMENT_TOKENS` tokens ("Yes."), and a greeting, the sentence that follows in the same
     block, else the one before it. A greeting or an unfinished fragment that is a block of its own joins
-    the next block. A row of a table joins nothing. The spans have the same properties as those of `chunk`.
+    the next block, the end of a letter with the name below it the one before. The lines above a mail are
+    one piece. A row of a table joins nothing. The spans have the same properties as those of `chunk`.
     """
     meter = _Meter(text, count_tokens)
     spans = sentences(text)
@@ -74,7 +81,8 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
             held = ""
             continue
         kind = _held(text, span, count)
-        if held and _follows(text, found[-1], span, held, kind) and counts[-1] + count < limit:
+        has_room = bool(found) and counts[-1] + count < limit
+        if has_room and _follows(text, found[-1], span, held, kind):
             found[-1] = Span(found[-1].start, span.end)
             counts[-1] += count
             is_said = counts[-1] >= FRAGMENT_TOKENS and kind in ("open", "fragment")
@@ -95,8 +103,10 @@ def _held(text: str, span: Span, count: int) -> _Held:
         return "heading"
     if piece.startswith("|"):
         return ""
-    if is_greeting(piece):
-        return "greeting"
+    if kind := greeting(piece):
+        return kind
+    if is_mail_header(piece):
+        return "header"
     if count >= FRAGMENT_TOKENS:
         return ""
     return "fragment" if ends_sentence(piece) else "open"
@@ -107,7 +117,19 @@ def _follows(text: str, before: Span, span: Span, held: _Held, kind: _Held) -> b
     is_apart = text.count("\n", before.end, span.start) > 1
     if held == "heading":
         return True
-    return kind != "heading" and (held != "fragment" or not is_apart)
+    if kind == "closing":
+        return not text.startswith("|", before.start)
+    if held == "header":
+        is_alone = "\n" not in text[before.start : before.end].rpartition("\n\n")[2]
+        return kind != "heading" and (is_alone if kind != "header" else not is_apart)
+    if held == "closing":
+        return kind == "open"
+    return (
+        bool(held)
+        and kind != "header"
+        and kind != "heading"
+        and (held != "fragment" or not is_apart)
+    )
 
 
 def _join_back(text: str, found: list[Span], counts: list[int], held: _Held, limit: int) -> None:

@@ -56,15 +56,21 @@ _NOTE_MARK = re.compile(r"(?<=\S)(?:\[\^?\d{1,3}\]|\^\d{1,3}|[¹²³⁰⁴-⁹]{
 _WORD = re.compile(r"[^\W\d_]+(?=[.,;:!?]?(?:\s|$))")  # no name such as "mikolov2013" or "t-SNE"
 LONGEST_CLUE = 32  # characters before a cut that are looked at
 
-LONGEST_GREETING = 40  # characters
+LONGEST_GREETING = 60  # characters
 _GREETING = re.compile(
-    r"\W*(?:dear|hi|hello|hey|(?:many )?thanks|thank you|good (?:morning|afternoon|evening|day)|"
-    r"welcome|(?:kind|best|warm)(?: \w+)? regards|regards|best wishes|yours \w+|sincerely|cheers|"
-    r"liebe[rs]?|sehr geehrte[rs]?|guten (?:tag|morgen|abend)|hallo|danke|vielen dank|"
-    r"mit freundlichen grüßen|viele grüße|cher|chère|bonjour|merci|cordialement|"
-    r"estimad[oa]s?|querid[oa]s?|hola|gracias|un saludo|car[oa]|gentile|buongiorno|grazie|"
-    r"beste|geachte|bedankt)\b(?:[ ,]+(?:[^\W\d_]\S*|all|both|everyone|team|you|very|much|so|for|"
-    r"your|time|coming|or|and|sir|madam|damen|herren)){0,5}\W*$",
+    r"(?:\W*[^\W\d_][^\n:|]{0,40}:)?\W*(?:(?P<closing>(?:kind|best|warm)(?: \w+)? regards|regards|"
+    r"best wishes|yours \w+|sincerely|cheers|mit freundlichen grüßen|viele grüße|cordialement|"
+    r"un saludo|saludos|atentamente|cordiali saluti|met vriendelijke groet|atenciosamente|مع خالص|此致)|"
+    r"dear|hi|hello|hey|(?:many )?thanks|thank you|good (?:morning|afternoon|evening|day)|welcome|"
+    r"liebe[rs]?|sehr geehrte[rs]?|guten (?:tag|morgen|abend)|hallo|danke|vielen dank|cher|chère|"
+    r"bonjour|merci|estimad[oa]s?|querid[oa]s?|hola|gracias|car[oa]|gentile|buongiorno|grazie|"
+    r"beste|geachte|bedankt|prezad[oa]s?|السادة|السيد|(?:尊敬的|各位|您好)\w{0,8})\b"
+    r"(?:[\s,]+[^\W\d_]\S*){0,5}\W*$",
+    re.I,
+)
+_MAIL_HEADERS = re.compile(
+    r"(?:(?:from|to|cc|bcc|date|sent|subject|von|an|gesendet|datum|betreff|de|à|para|envoyé|objet|"
+    r"asunto|fecha|assunto|data|oggetto|aan|verzonden|onderwerp)[ ]?[:：][^\n]+\n?)+",
     re.I,
 )
 _ENDS_ITSELF: frozenset[LineKind] = frozenset({"blank", "heading", "row", "row rule", "rule"})
@@ -105,9 +111,16 @@ def is_heading_line(text: str) -> bool:
     return "\n" not in text and _HEADING.match(text) is not None
 
 
-def is_greeting(text: str) -> bool:
-    """Say whether a text is nothing but a greeting, thanks, or the end of a letter."""
-    return len(text) <= LONGEST_GREETING and _GREETING.match(text) is not None
+def greeting(text: str) -> Literal["", "greeting", "closing"]:
+    """Return whether a text is nothing but a greeting or thanks, or nothing but the end of a letter."""
+    if len(text) > LONGEST_GREETING or (match := _GREETING.match(text)) is None:
+        return ""
+    return "closing" if match["closing"] else "greeting"
+
+
+def is_mail_header(text: str) -> bool:
+    """Say whether a text is nothing but lines above a mail: "Date: 6 March 2025"."""
+    return _MAIL_HEADERS.fullmatch(text) is not None
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
