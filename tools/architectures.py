@@ -134,7 +134,7 @@ def _own(model: PreTrainedModel, ids: list[int]) -> Tensor:
 
 
 def _hybrid(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Tensor]]:
-    """Return A sequence in two chunks."""
+    """Read a sequence in two chunks; return pairs of found and right logits."""
     cache = new_cache(model.config)
     read = [cached_forward(model, SequenceRow(ids[:CUT], cache, CUT))]
     read.append(cached_forward(model, SequenceRow(ids[CUT:], cache, LENGTH - CUT)))
@@ -144,7 +144,7 @@ def _hybrid(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Tensor
 def _packed(
     model: PreTrainedModel, ids: list[int], other: list[int]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return two sequences in two chunks."""
+    """Read two sequences in two chunks; return pairs of found and right logits."""
     cache, second = new_cache(model.config), new_cache(model.config)
     begun = packed_forward(
         model, [SequenceRow(ids[:CUT], cache, CUT), SequenceRow(other[:20], second, 20)]
@@ -245,7 +245,7 @@ Each model is tested when its weights are loaded, also one with code of its own 
 - a token sees later ones;
 - a mask is neither causal nor a sliding window.
 
-The test takes three forwards of 3 to 16 tokens, which a tiny model runs in 10 ms. A processor takes as long as it needs to read all weights three times.
+The test takes three forwards of 3 to 16 tokens (four of a hybrid, whose states must come back to an earlier moment), which a tiny model runs in 10 ms. A processor takes as long as it needs to read all weights three times.
 
 ## All architectures of transformers {version}
 

@@ -10,6 +10,7 @@ import torch
 import transformers
 from tiny import model, tokenizer
 
+from hwdag import rank_passages
 from hwdag.errors import CaptureUnsupported
 from hwdag.lm import selftest
 from hwdag.lm.attention import SpanRequest, capture, switched
@@ -126,6 +127,8 @@ CHUNKED = AskedMask(lambda b, h, q, k: (k <= q) & (k // 8 == q // 8), 8)
 PREFIX = AskedMask(lambda b, h, q, k: (k <= q) | (k < 3), None)
 BOTH_WAYS = AskedMask(lambda b, h, q, k: (k - q).abs() < 8, 8)
 LONGER = AskedMask(lambda b, h, q, k: (k <= q) & (k > q - 9), 8)
+DILATED = AskedMask(lambda b, h, q, k: (k <= q) & ((q - k < 20) | ((q - k) % 2 == 0)), None)
+DISTANT = AskedMask(lambda b, h, q, k: (k <= q) & (q - k < 8192), None)
 
 
 @pytest.mark.parametrize("mask", [CAUSAL, WINDOW])
@@ -133,9 +136,39 @@ def test_causal_masks_and_windows_are_known(mask):
     assert selftest._is_window(mask)
 
 
-@pytest.mark.parametrize("mask", [CHUNKED, PREFIX, BOTH_WAYS, LONGER])
+@pytest.mark.parametrize("mask", [CHUNKED, PREFIX, BOTH_WAYS, LONGER, DILATED, DISTANT])
 def test_other_masks_are_told_though_a_short_text_does_not_show_them(mask):
     assert not selftest._is_window(mask)
+
+
+@pytest.mark.parametrize("place", ["cache", "module"])
+def test_states_of_their_own_come_back_with_the_cache_or_the_model_is_refused(place):
+    """A layer that adds up all that it has seen, which chunks alone do not show to be wrong."""
+    made, here = tiny(tiny_config("lfm2")), {}
+
+    def add_up(_module, _args, given, output):
+        held = vars(given["cache"].layers[0]) if place == "cache" else here
+        past = held["sum"] if given["cache"].get_seq_length() else 0
+        sums = output.cumsum(1) + past
+        held["sum"] = sums[:, -1:]
+        return sums
+
+    made.model.layers[0].register_forward_hook(add_up, with_kwargs=True)
+    refused = pytest.raises(CaptureUnsupported, match=r"Lfm2ForCausalLM.*other logits")
+    with refused if place == "module" else nullcontext():
+        check_forwards(made)
+
+
+def test_a_forward_that_does_not_use_the_cache_is_refused():
+    made = model()
+    own = made.forward
+    made.forward = lambda input_ids, kv=None, **options: own(input_ids, **options)
+    with pytest.raises(CaptureUnsupported, match=r"LlamaForCausalLM.*takes no cache"):
+        HuggingFaceLM(made, tokenizer())
+    made.forward = lambda input_ids, cache=None, **options: own(input_ids, **options)
+    lm = HuggingFaceLM(made, tokenizer())
+    with pytest.raises(CaptureUnsupported, match=r"LlamaForCausalLM.*does not use the cache"):
+        rank_passages(lm, "Who?", ["The fox.", "The dog."])
 
 
 @pytest.mark.parametrize("text", ["eager", "sdpa"])

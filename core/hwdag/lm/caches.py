@@ -12,10 +12,11 @@ import inspect
 from typing import Any
 
 import torch
-from transformers import Cache, DynamicCache, PreTrainedConfig, cache_utils
+from transformers import Cache, DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from hwdag.lm.attention import LINEAR_LAYER, is_hybrid
+from hwdag.errors import CaptureUnsupported
+from hwdag.lm.attention import is_hybrid
 
 
 def new_cache(config: PreTrainedConfig) -> DynamicCache:
@@ -39,9 +40,13 @@ def cache_option(model: torch.nn.Module, cache: Cache) -> dict[str, Cache]:
     """Return the keyword argument that passes a cache to a model's forward.
 
     transformers 5.24 renamed it from `past_key_values` to `cache`, and 5.40 removes the old name.
+    Raises `CaptureUnsupported` if it has neither: others would take the cache as an option, and ignore it.
     """
     accepted = inspect.signature(model.forward).parameters
-    return {"cache" if "cache" in accepted else "past_key_values": cache}
+    for name in ("cache", "past_key_values"):
+        if name in accepted:
+            return {name: cache}
+    raise CaptureUnsupported(f"the forward of {type(model).__name__} takes no cache")
 
 
 class Checkpoint:
@@ -50,29 +55,24 @@ class Checkpoint:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._tokens = int(cache.get_seq_length())
-        # why getattr: earlier versions have no such layers, and `check_supported` refuses hybrids there
-        kind = getattr(cache_utils, LINEAR_LAYER, ())
-        linear = [layer for layer in cache.layers if isinstance(layer, kind)]
-        self._states = [(layer, _copied(layer)) for layer in linear]
+        # why all that they hold: an architecture may keep states of its own
+        others = [layer for layer in cache.layers if type(layer) is not DynamicLayer]
+        self._states = [(layer, _copied(vars(layer))) for layer in others]
 
     def restore(self) -> None:
         """Take back all that was appended since. A checkpoint is used once."""
         if removed := int(self._cache.get_seq_length()) - self._tokens:
             for layer in self._cache.layers:
-                if isinstance(layer, DynamicLayer):
+                if type(layer) is DynamicLayer:
                     layer.crop(-removed)
         for layer, kept in self._states:
-            for name, values in kept.items():
-                getattr(layer, name).update(values)
+            vars(layer).clear()
+            vars(layer).update(kept)
 
 
-def _copied(layer: Any) -> dict[str, dict[int, Any]]:
-    names = ["conv_states", "recurrent_states", "has_previous_state"]
-    names += ["is_conv_states_initialized", "is_recurrent_states_initialized"]
-    return {
-        name: {
-            key: value.clone() if isinstance(value, torch.Tensor) else value
-            for key, value in getattr(layer, name).items()
-        }
-        for name in names
-    }
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return list(map(_copied, value))
+    return value.clone() if isinstance(value, torch.Tensor) else value

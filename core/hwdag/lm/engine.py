@@ -27,6 +27,7 @@ from transformers import (
 
 from hwdag.arrays import Floats
 from hwdag.config import HeadList
+from hwdag.errors import CaptureUnsupported
 from hwdag.flops import ModelShape, capture_flops, cut_flops, forward_flops
 from hwdag.lm.attention import (
     Capture,
@@ -35,6 +36,7 @@ from hwdag.lm.attention import (
     capture,
     check_complete,
     check_supported,
+    describe,
     length_of,
     lock_of,
     running,
@@ -199,6 +201,10 @@ class Engine:
         cached = 0 if cache is None else int(cache.get_seq_length())
         with lock_of(self.model), capture(self.model, requests, heads, cut=True) as captured:
             self.logits(rows, last=1, cache=cache)
+        if cache is not None and cache.get_seq_length() != cached + len(rows[0]):
+            raise CaptureUnsupported(
+                f"{describe(self.model.config, type(self.model))} does not use the cache that it is given"
+            )
         flops = sum(
             cut_flops(
                 self.shape,

@@ -23,7 +23,7 @@ from hwdag.lm.attention import (
     silent_layers,
     switched,
 )
-from hwdag.lm.caches import new_cache
+from hwdag.lm.caches import Checkpoint, cache_option, new_cache
 from hwdag.lm.packing import AskedMask, SequenceRow, cached_forward, packed_forward
 
 SHARED = 4  # tokens that begin both sequences
@@ -49,7 +49,7 @@ _PASSED: WeakSet[PreTrainedModel] = WeakSet()
 def check_forwards(model: PreTrainedModel) -> None:
     """Raise `CaptureUnsupported` unless hwdag's forwards equal the model's own; once for a model.
 
-    Takes three forwards of a few tokens, and one more for each suspicion.
+    Takes three forwards of a few tokens, one more for a hybrid, and one for each suspicion.
     """
     with running(model):
         if model in _PASSED:
@@ -73,6 +73,7 @@ def check_forwards(model: PreTrainedModel) -> None:
 def _fault(model: PreTrainedModel) -> str:
     """Return the first difference, or ""."""
     ids = _ids(model)
+    cache_option(model, new_cache(model.config))
     own = own_logits(model, ids)
     limit = max(LEAST_ERROR, ROUNDINGS * _rounding(model))
     if _error(own[0, :SHARED], own[1, :SHARED]) > limit:
@@ -125,9 +126,16 @@ def _row(ids: list[int], cache: Cache) -> SequenceRow:
 
 
 def _read(model: PreTrainedModel, rows: list[SequenceRow], asked: list[AskedMask]) -> list[Tensor]:
-    """Return logits of the rows; the second chunk shares a forward with the second sequence."""
+    """Return logits of the rows; the second chunk shares a forward with the second sequence.
+
+    A hybrid reads other tokens in between, and comes back.
+    """
     if is_hybrid(model.config):
-        return [cached_forward(model, row) for row in rows]
+        first, second = rows
+        begun, before = cached_forward(model, first), Checkpoint(first.cache)
+        cached_forward(model, SequenceRow(second.ids[::-1], first.cache))
+        before.restore()
+        return [begun, cached_forward(model, second)]
     return packed_forward(model, rows[:1], asked) + packed_forward(model, rows[1:])
 
 
@@ -154,9 +162,9 @@ def _rounding(model: PreTrainedModel) -> float:
 
 def _is_window(mask: AskedMask) -> bool:
     """Return whether a token sees itself and those before it, within the window if there is one."""
-    far = mask.window or LENGTH
+    edges = [*(2**i for i in range(5, 20)), mask.window or LENGTH, 2 * (mask.window or LENGTH)]
     try:
-        return _is_window_at(mask, {0, 1, far - 1, far, far + 1, 2 * far - 1, 2 * far, 2 * far + 1})
+        return _is_window_at(mask, {*range(32), *(at + by for at in edges for by in (-1, 0, 1))})
     except IndexError:  # its mask depends on the tokens, such as those of an image
         return _is_window_at(mask, set(range(CUT)))
 
