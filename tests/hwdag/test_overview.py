@@ -18,8 +18,9 @@ from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.search import find as finding
-from hwdag.search.overview import SHARE, asks_for_overview
+from hwdag.search.overview import SHARE, asks_for_overview, asks_for_report
 from hwdag.text.prompts import OVERVIEW, SearchPrompts
+from hwdag.text.tables import separated_lines
 from hwdag_lab.scripted import ScriptedLM
 
 TEST = Path(__file__).parents[2] / "benchmarks" / "overviews" / "test.jsonl"
@@ -102,6 +103,49 @@ def test_documents_that_are_left_out_are_counted(told, count, budget):
     left = count - len({step.node.document_id for step in found.context})
     said = f"{left} of {count} documents are left out"
     assert (said in found.notes[0]) == (left > 0) == (count == 40)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What was discussed this year?", True),
+        ("What was decided at all meetings", True),
+        ("Was wurde im letzten Jahr beschlossen?", True),
+        ("What happened in 1999?", False),
+        ("What was decided at the meeting of 4 March 2024?", False),
+        ("What was decided this year about the roof?", False),
+    ],
+)
+def test_a_question_asks_for_a_report(question, expected):
+    assert asks_for_report(question) is expected
+
+
+def test_a_report_has_the_best_of_every_document_and_counts_the_others():
+    docs = [
+        Document(
+            f"m{i}", f"# Board {i}\n\nIt was decided this year to paint door {i}. Tea was served."
+        )
+        for i in range(9)
+    ]
+    with index(docs) as made:
+        whole = made.answer("What was decided this year?", config=SearchConfig(token_budget=500))
+        part = made.answer("What was decided this year?", config=SearchConfig(token_budget=60))
+    lines = whole.text.splitlines()
+    assert len(lines) == 9 and all("paint door" in line for line in lines)
+    assert not any("left out" in note for note in whole.notes)
+    shown = {step.node.document_id for step in part.retrieval.context}
+    assert f"{9 - len(shown)} of 9 documents are left out" in part.notes
+
+
+def test_no_document_begins_with_its_bare_heading_or_the_names_of_its_columns(told):
+    table = "\n".join(separated_lines("Part,Stock\n" + "pad,4\nplug,5\n" * 3))
+    heading = (
+        "The doors of the old house and of all its sheds\n\nThe first door is red and very wide."
+    )
+    with index([Document("t", table), Document("h", heading)]) as made:
+        texts = [step.node.text for step in made.search(WHOLE).steps]
+    assert "| pad, Stock: 4" in texts and "The first door is red and very wide." in texts
+    assert not {"| Part, Stock", heading.split("\n")[0]} & set(texts)
 
 
 def test_a_first_leaf_that_is_too_long_is_left_out(told):

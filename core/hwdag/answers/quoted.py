@@ -27,10 +27,8 @@ class QuotedAnswer:
         documents = len({node.document_id for node in nodes})
         self._first = nodes[: max(LEAST_QUOTED, documents)]
         self._is_named = documents > 1
-        begin = f"these sentences are how {documents} documents begin"
-        if documents == 1:
-            begin = "these sentences are how the document begins"
-        self.notes = (f"the reader is too small to sum up: {begin}",)
+        several = f"{documents} documents" if documents > 1 else "the document"
+        self.notes = (f"the reader is too small to sum up: these sentences are from {several}",)
 
     def __iter__(self) -> Iterator[str]:
         return iter([self.text] if self.text else [])

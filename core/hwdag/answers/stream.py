@@ -89,7 +89,7 @@ class AnswerStream:
             attended,
             source.likelihood,
             source.name,
-            source.notes,
+            tuple(filter(None, (*source.notes, self.evidence.left_out))),
             answerer_tokens=source.tokens,
         )
         return judged(answer)

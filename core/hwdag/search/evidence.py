@@ -22,6 +22,7 @@ class Evidence:
         spent: cost of the search outside of the session.
         max_new_tokens: tokens of the longest answer, unless the caller limits it.
         is_quoted: the answer quotes the evidence; the reader is too small to sum it up.
+        left_out: a note on documents that an answer about the whole leaves out, or "".
     """
 
     retrieval: Retrieval
@@ -31,3 +32,4 @@ class Evidence:
     spent: Usage = field(default_factory=Usage)
     max_new_tokens: int = MAX_NEW_TOKENS
     is_quoted: bool = False
+    left_out: str = ""

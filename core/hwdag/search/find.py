@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from hwdag.corpus.view import View
 from hwdag.search.evidence import Evidence
-from hwdag.search.overview import asks_for_overview, names_documents, read_overview
+from hwdag.search.overview import (
+    asks_for_overview,
+    asks_for_report,
+    names_documents,
+    read_overview,
+)
 from hwdag.search.question import Question
 from hwdag.search.request import SearchRequest
 from hwdag.search.select import select_evidence
@@ -27,4 +32,6 @@ def _is_about_the_whole(question: Question, request: SearchRequest) -> bool:
     # why: "Sum it up" may be about what was said before
     is_unclear = bool(question.history) and not names_documents(question.words)
     is_known = not request.plan.rules.follows_papers and not is_unclear
-    return is_known and asks_for_overview(request.embedder, question.vector)
+    return is_known and (
+        asks_for_overview(request.embedder, question.vector) or asks_for_report(question.text)
+    )

@@ -1,14 +1,17 @@
 """Questions about the whole of the documents: "What is this about?", "Summarize the report." (not in the papers).
 
-No sentence resembles such a question. So half of the budget is for how the documents begin, and the rest is
-searched as always. Whether a question is one is decided from its embedding, by a logistic regression that
-`benchmarks/overviews.py` fits and reports. It holds for the default embedder, which knows English.
+No sentence resembles such a question. So half of the budget is for how the documents begin, or for the best
+leaves of each for the decisions of a time; the rest is searched as always. Whether a question is one is
+decided from its embedding, by a logistic regression that `benchmarks/overviews.py` fits and reports. It holds
+for the default embedder, which knows English.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +23,6 @@ from hwdag.arrays import Indices, Vectors
 from hwdag.config import NEVER, OVERVIEW_TOKENS
 from hwdag.corpus.view import View
 from hwdag.embedding.base import Embedder
-from hwdag.search.budget import Budget
 from hwdag.search.evidence import Evidence
 from hwdag.search.question import Question
 from hwdag.search.reading import read_together
@@ -40,7 +42,18 @@ SHARE = 0.5
 """Of the budget, for the beginnings."""
 
 MOST_BEGUN = 256
-"""Documents whose beginnings are looked at, of a larger collection evenly spaced ones."""
+"""Documents whose beginnings are looked at, of a larger collection evenly spaced ones; and the best leaves."""
+
+_REPORT = re.compile(
+    r"what (?:(?:was|were|has been|have we|did (?:the |our )?\w+) (?:decided?|discuss(?:ed)?|agreed?|resolved?)|"
+    r"happened(?! in \d))(?: (?:at|in|on|during|over|all|the|our|these|last|past|this|whole|board|team))* "
+    r"(?:meetings|minutes|year|month|quarter|(?:19|20)\d\d)|"
+    r"was (?:wurde|haben wir|hat (?:der|die) \w+)(?: (?:in|im|den|diese[ms]|letzte[ns]?|auf|allen))* "
+    r"(?:jahr|monat|sitzungen|protokollen|(?:19|20)\d\d) (?:beschlossen|besprochen|entschieden|vereinbart)|"
+    r"qu['’]a-t-on (?:décidé|discuté) (?:cette année|en (?:19|20)\d\d|aux réunions)|"
+    r"¿?qué se (?:decidió|discutió|acordó) (?:este año|en (?:19|20)\d\d|en las reuniones)",
+    re.I,
+)
 
 
 def read_overview(view: View, question: Question, request: SearchRequest) -> Evidence:
@@ -55,15 +68,20 @@ def read_overview(view: View, question: Question, request: SearchRequest) -> Evi
     )
     state = SearchState(view, replace(question, history=()), request)
     state.frontier.close_points()
-    steps = chosen(state, state.report, beginnings(view, state.budget))
+    about = "how the documents begin"
+    if is_report := asks_for_report(question.text):
+        about = "the best of every document"
+    steps = chosen(state, state.report, (best_of_each if is_report else beginnings)(state))
     kept = [step for step in steps if step.kept]
-    note = "the question is about the whole, so half of the budget is for how the documents begin"
-    documents = view.in_turn()[1]
+    note = f"the question is about the whole, so half of the budget is for {about}"
+    documents, left_out = view.in_turn()[1], ""
     if left := documents - len({step.node.document_id for step in kept}):
-        note += f"; {left} of {documents} documents are left out"
+        left_out = f"{left} of {documents} documents are left out"
+        note += f"; {left_out}"
     return state.evidence(
         read_together(state, steps, kept),
         note,
+        left_out=left_out,
         answerability=None if kept else state.answerability(()),
         max_new_tokens=OVERVIEW_TOKENS,
         is_quoted=not request.reader.card.writes,
@@ -77,6 +95,11 @@ def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:
     return is_known and is_usual and logit_of(vector, fitted_weights()) > 0
 
 
+def asks_for_report(question: str) -> bool:
+    """Return whether a question asks for all decisions or topics of a time, or of several meetings."""
+    return _REPORT.fullmatch(question.strip(" ?？.!")) is not None
+
+
 def names_documents(words: Iterable[str]) -> bool:
     """Return whether one of a question's words means the documents: a text, a report, the files, everything."""
     return not DOCUMENTS.isdisjoint(words)
@@ -87,20 +110,37 @@ def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:
     return float(model["intercept"] + np.dot(model["weights"], vector / np.linalg.norm(vector)))
 
 
-def beginnings(view: View, budget: Budget) -> list[int]:
+def best_of_each(state: SearchState) -> list[int]:
+    """Return the best leaf of every document, then the second best, and so on, for `SHARE` of the budget."""
+    best = state.frontier.first(MOST_BEGUN).tolist()
+    turns, taken = list[int](), Counter[str]()
+    for node in state.budget.fetch(best):
+        turns.append(taken[node.document_id])
+        taken[node.document_id] += 1
+    return _fitting(state, [best[i] for i in np.argsort(turns, kind="stable")])
+
+
+def beginnings(state: SearchState) -> list[int]:
     """Return the first leaf of every document, then the second of each, and so on, for `SHARE` of the budget.
 
     If not even the first ones fit, return those of evenly spaced documents.
     """
+    budget = state.budget
     room = int(SHARE * budget.room)
-    leaves, documents = view.in_turn()
+    leaves, documents = state.view.in_turn()
     firsts = _spaced(leaves[:documents], MOST_BEGUN)
     fit = room // int(np.median(budget.costs(firsts.tolist()) or 1))
     if documents > min(fit, MOST_BEGUN):
         leaves = _spaced(firsts, max(1, fit))
-    chosen = list[int]()
-    candidates = leaves[:room].tolist()  # every leaf takes a token
-    for index, cost in zip(candidates, budget.costs(candidates), strict=True):
+    return _fitting(state, leaves[:room].tolist())  # every leaf takes a token
+
+
+def _fitting(state: SearchState, leaves: Sequence[int]) -> list[int]:
+    """Return the first leaves that fit into `SHARE` of the budget, in place of a header the leaf below it."""
+    room, chosen = int(SHARE * state.budget.room), list[int]()
+    nodes = zip(leaves, state.budget.fetch(leaves), strict=True)
+    found = [*dict.fromkeys(i + state.is_header(i, node) for i, node in nodes)]
+    for index, cost in zip(found, state.budget.costs(found), strict=True):
         if cost <= room:  # a leaf may be a long line of a log
             chosen.append(index)
             room -= cost

@@ -22,7 +22,8 @@ from hwdag.search.request import SearchRequest
 from hwdag.search.stopping import StoppingRule
 from hwdag.search.table_rows import TableRowPreference
 from hwdag.text.dates import asks_for_present
-from hwdag.text.tables import is_rule, names_columns_of
+from hwdag.text.headings import parted
+from hwdag.text.tables import ROW, is_rule, names_columns_of
 from hwdag.text.words import words
 from hwdag.types import Candidate, Node, Retrieval, Step
 
@@ -117,14 +118,17 @@ class SearchState:
         return best
 
     def is_header(self, index: int, node: Node) -> bool:
-        """Return whether a leaf ends with the names of the columns of a table, which every row names itself."""
+        """Return whether a leaf repeats in vain: its own heading, or the names of columns, which every row has."""
         line = node.text.rpartition("\n")[2]
-        if self.request.plan.rules.follows_papers or node.level > 1 or not line.startswith("|"):
+        is_heading = line == node.text == parted(node.heading)[1]
+        if self.request.plan.rules.follows_papers or node.level > 1:
             return False
-        if is_rule(line) or ": " in line:
+        if is_rule(line) or not (is_heading or (line.startswith(ROW) and ": " not in line)):
             return is_rule(line)
         stop = min(index + 1 + ROWS_BELOW, self.view.corpus.document_of(index).stop)
         below = self.budget.fetch([*range(index + 1, stop)])
+        if is_heading:
+            return any(leaf.heading == node.heading for leaf in below)
         return any(names_columns_of(line, row.text) for row in below)
 
     def _sentence(self, node: Node) -> tuple[str, ...]:
@@ -183,6 +187,7 @@ class SearchState:
         answerability: float | None,
         max_new_tokens: int = MAX_NEW_TOKENS,
         is_quoted: bool = False,
+        left_out: str = "",
     ) -> Evidence:
         """Finish the search; the `note` names the way of searching."""
         plan, budget = self.request.plan, self.budget
@@ -214,6 +219,7 @@ class SearchState:
             read.shown,
             max_new_tokens=max_new_tokens,
             is_quoted=is_quoted,
+            left_out=left_out,
         )
 
     def _unread(self, count: int, position: int) -> Iterator[Step]:
