@@ -53,6 +53,8 @@ def begun(template):
         ("<bot><seed:think>\n", "<bot>", "<bot><seed:think>\n\n</seed:think>\n\n"),
         ("<bot><think:open>", "<bot>", "<bot><think:open></think:open>"),
         ("<bot>[THINK]", "<bot>", "<bot>[THINK][/THINK]"),
+        ("<bot>◁think▷", "<bot>", "<bot>◁think▷◁/think▷"),
+        ("<bot><think>\nOkay, ", "<bot>", "<bot><think>\nOkay, \n</think>\n\n"),
         (
             "<bot><|START_THINKING|>",
             "<bot><|START_TEXT|>",

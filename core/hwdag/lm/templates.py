@@ -17,14 +17,17 @@ from hwdag.lm.tokens import Codec
 THINKING_OFF: dict[str, Any] = {"enable_thinking": False, "thinking": False, "reasoning": False}
 """Variables that templates of reasoning models read. Other templates ignore them."""
 
-_MARK = r"[<\[]{}[^\s<>\[\]]*(?:think|thought|reason)[^\s<>\[\]]*[>\]]"
+_MARK = r"[<\[◁]{}[^\s<>\[\]◁▷]*(?:think|thought|reason)[^\s<>\[\]◁▷]*[>\]▷]"
 _ANY = _MARK.format("")
 _OPENING = _MARK.format(r"(?!\|?(?:/|end))") + "|Here are my reasoning steps:"
-_OPEN_THOUGHT = re.compile(rf"(?P<mark>{_OPENING})(?P<gap>\s*)\Z", re.IGNORECASE)
+_OPEN_THOUGHT = re.compile(
+    rf"(?P<mark>{_OPENING})(?P<begun>(?:(?!{_ANY}|\[BEGIN).)*)\Z", re.IGNORECASE | re.DOTALL
+)
 _CLOSED_THOUGHT = re.compile(rf"{_ANY}\s*{_ANY}\s*\Z", re.IGNORECASE)
 
 _CLOSINGS = [
     (r"<([^|]+)>", r"</\1>\n\n"),  # DeepSeek-R1, MiniMax-M2, Nemotron, StepFun
+    (r"◁(.+)▷", r"◁/\1▷"),  # Kimi-VL
     (r"\[(.+)\]", r"[/\1]\n\n"),  # Mistral
     (r"<\|START_(.+)\|>", r"<|END_\1|>"),  # Cohere
     (r"<\|begin_of_(.+)\|>", r"<|end_of_\1|>\n\n"),
@@ -65,7 +68,8 @@ def up_to_reply(prompt: str, shown: str) -> str:
 def _without_open_thought(prompt: str) -> str:
     if not (found := _OPEN_THOUGHT.search(prompt)):
         return prompt
-    mark, gap = found["mark"], found["gap"]
+    mark, begun = found["mark"], found["begun"]
+    gap = begun if begun.isspace() else "\n" if begun else ""
     for opening, closing in _CLOSINGS:
         if known := re.fullmatch(opening, mark, re.IGNORECASE):
             end = known.expand(closing)
