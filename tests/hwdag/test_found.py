@@ -219,8 +219,26 @@ def test_what_the_search_refuses_is_said_before_the_reply_of_an_answerer():
     assert first == "The documents do not seem to answer this."
     assert reply == "The model's reply: Nobody knows."
     assert town().answer(ASKED, answerer=lambda prompt: "Jon Berg").text == "Jon Berg"
-    assert answer.confidence == answer.retrieval.answerability
-    assert answer.confidence == town().search(ELSEWHERE).answerability
+
+
+@pytest.mark.model
+def test_the_confidence_in_an_answerer_is_of_its_reply():
+    def answer(reply):
+        return town().answer(ASKED, answerer=lambda prompt: reply)
+
+    likely = town().search(ASKED).answerability
+    assert answer("Jon Berg built it.").confidence == pytest.approx(likely)
+    half = answer("Jon Berg and Dolores Umbridge.")
+    assert half.found and half.confidence == pytest.approx(likely / 2)
+    for reply in (
+        "The documents do not hold the answer.",
+        "It is not mentioned who built it.",
+        "Das ist nicht angegeben.",
+    ):
+        declined = answer(reply)
+        assert declined.found is False and declined.confidence == pytest.approx(1 - likely)
+        assert declined.text == declined.reply == reply
+    assert answer("Jon Berg did not build it alone.").found
 
 
 @pytest.mark.model

@@ -14,9 +14,9 @@ from hwdag.search.answerability import (
     is_answerable,
     probability_of,
 )
-from hwdag.text.headings import parted
+from hwdag.text.headings import parted, searched_text
 from hwdag.text.languages import detect_language
-from hwdag.text.words import content_words
+from hwdag.text.words import content_words, words
 from hwdag.types import Answer, Node, Retrieval
 
 NEAREST = 3  # sentences that are shown if there is no answer
@@ -50,12 +50,25 @@ MODEL_REPLIES = {
 """The mark before an answerer's reply that follows `NOT_FOUND`."""
 
 
+_DECLINES = re.compile(
+    r"\b(?:(?:sentences?|documents?|texts?|evidence|context|passages?|quotes?) (?:\w+ ){0,3}?(?:not|n't|no)\b|"
+    r"(?:(?:do|does|did) not|don't|doesn't|didn't) (?:contain|mention|specify|provide|state) |"
+    r"(?:is|are|was|were)(?: not|n't) (?:\w+ )?(?:mentioned|specified|stated|provided|answered)|"
+    r"no (?:information|mention|answer)\b|(?:can ?not|can't|could not) (?:be )?(?:answer|found|determined)|"
+    r"(?:nicht|keine?) (?:erwähnt|angegeben|genannt|angaben?|information\w*|antwort)|"
+    r"(?:pas|aucune) (?:mentionn|indiqu|précis|information|réponse)\w*|"
+    r"no (?:se )?(?:menciona|indica|especifica|dice|hay información|contiene))",
+    re.I,
+)
+
+
 def judged(answer: Answer) -> Answer:
     """Return an answer of the reader or an answerer with `confidence`, `found` and `reply`.
 
     An answer of the reader is found if its confidence is high enough, and a long one also if the evidence
     seems to hold an answer. Otherwise `not_found` takes its place. The reply of an answerer is kept, after
-    a warning.
+    a warning. It is as likely right as the evidence holds an answer and its words are in the evidence; a
+    reply that declines is right if the evidence holds none.
     """
     retrieval, reply = answer.retrieval, answer.text
     likely = retrieval.answerability
@@ -66,11 +79,32 @@ def judged(answer: Answer) -> Answer:
         sure = probability_of("answer", answer_signals(likely, answer.likelihood))
         found = sure >= fitted()["least confidence"] or (found and not is_short(reply))
     if answer.answered_by is not None:
+        declined = declines(reply)
+        found = found and not declined
+        sure = 1 - likely if declined else likely * _supported(answer, reply)
         text = before_reply(retrieval) + reply
     else:
         text = reply if found else not_found(retrieval)
     notes = answer.notes if found or answer.answered_by is not None else ()  # about the reply
     return replace(answer, text=text, reply=reply, confidence=sure, found=found, notes=notes)
+
+
+def declines(reply: str) -> bool:
+    """Return whether a reply begins with the remark that the documents do not answer the question."""
+    return _DECLINES.search(re.split(r"(?<=[.。])\s", reply, maxsplit=1)[0]) is not None
+
+
+def _supported(answer: Answer, reply: str) -> float:
+    """Return the share of a reply's content words that the question or the evidence has; 1 in another language."""
+    texts = [searched_text(step.node) for step in answer.retrieval.context]
+    texts += [citation.text for citation in answer.citations]
+    wanted = set(content_words(reply))
+    languages = {detect_language(reply), detect_language(" ".join(texts))} - {None}
+    if not wanted or len(languages) > 1:
+        return 1.0
+    return len(
+        wanted & {w for text in (answer.retrieval.question, *texts) for w in words(text)}
+    ) / len(wanted)
 
 
 def is_short(text: str) -> bool:
