@@ -23,13 +23,13 @@ pytestmark = pytest.mark.slow  # a browser
 ELSEWHERE = "//elsewhere.invalid"
 ACT = f"top.name='owned';self.owned=1;document.title='owned';fetch('{ELSEWHERE}')"
 PAYLOADS = [
+    f"javascript:{ACT}",  # at the beginning of the title of its document
     f"<script>{ACT}</script>",
     f"</script><script>{ACT}</script>",
     f"--></textarea></title></style></template><script>{ACT}</script>",
     f'<img src=x onerror="{ACT}">',
     f'"><svg onload="{ACT}">',
     f"' autofocus onfocus=\"{ACT}\" x='",
-    f"javascript:{ACT}",
     f'<a href="javascript:{ACT}" onmouseover="{ACT}">here</a>',
     f'<iframe srcdoc="<script>{ACT.replace("self", "parent")}</script>"></iframe>',
     f"<iframe src='{ELSEWHERE}/frame'></iframe><object data='{ELSEWHERE}/object'></object>",
@@ -47,7 +47,7 @@ DOCUMENTS = [
         payload,
         {"author": payload, payload: payload, "page_starts": [0, 20]},
     )
-    for i, payload in enumerate(PAYLOADS)
+    for i, payload in enumerate(" ".join(PAYLOADS[i::3]) for i in range(3))
 ]
 
 
@@ -117,9 +117,9 @@ def touch_everything(inside):
 
 
 def find_everything(inside):
-    """Search the graph for every payload, if there is a graph, and select the nodes found."""
+    """Search the graph for payloads, if there is a graph, and select the nodes found."""
     search = inside.get_by_label("Find in nodes")
-    for payload in PAYLOADS if search.count() else ():
+    for payload in PAYLOADS[::3] if search.count() else ():
         search.fill(payload[:40])
         for button in inside.locator(".found button").all()[:1]:
             button.click()
@@ -155,7 +155,7 @@ def test_the_live_page_shows_hostile_texts_and_obeys_none(index, visit, tmp_path
         page = visit(address)
         page.get_by_text("Documents in the index").click()
         page.get_by_role("button", name="Delete").first.wait_for()
-        for payload in PAYLOADS[::4]:
+        for payload in PAYLOADS[1::6]:
             name = payload.replace("/", "").replace("\\", "").replace("\u2028", "")[:100]
             file = tmp_path / f"{name}.txt"
             file.write_text(f"The harbour was built by {payload}.\n", "utf-8")
