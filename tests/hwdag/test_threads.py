@@ -47,7 +47,7 @@ IDLE = """
         with context:
             numbers.sum()
             seconds = 0.0
-            for _ in range(40):
+            for _ in range(20):
                 numbers.sum()
                 began = time.process_time()
                 time.sleep(0.02)
@@ -65,7 +65,7 @@ def test_idle_threads_of_torch_take_no_processor(monkeypatch):
     for name in threads.SPINNING | {"OMP_NUM_THREADS"}:
         monkeypatch.delenv(name, raising=False)
     asleep, spinning = map(float, python(IDLE).stdout.split())
-    assert asleep < 0.08
+    assert asleep < 0.05
     assert spinning > 2 * asleep or len(os.sched_getaffinity(0)) == 1
 
 
