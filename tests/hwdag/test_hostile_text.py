@@ -177,7 +177,7 @@ def test_a_flood_of_points_is_cut_to_their_share_of_the_window():
 @pytest.mark.parametrize("unit", ["* a\n", "# a\n\n", "a b c. "])
 def test_cost_grows_with_the_length_and_no_faster(unit):
     costs = []
-    for size in (1_000, 4_000):  # of several windows each, so that both have as many levels
+    for size in (500, 2_000):  # of several windows each, so that both have as many levels
         lm = ScriptedLM(reply=echo)
         entry = entries_of([Document("d", unit * size)], lm, generated=True)["d"]
         costs.append((len(entry.graph), lm.replays, lm.writes, lm.usage.tokens))
