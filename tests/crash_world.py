@@ -1,6 +1,6 @@
 """Builds that are killed at random points and run again; a script, forked from one warm process.
 
-    python crash_world.py FOLDER MODE FIRST_SEED COUNT
+    python crash_world.py FOLDER FIRST_SEED COUNT MODE...
 
 For every seed a child builds an index and dies by SIGKILL: before or after a model call, at an SQL
 statement or in the midst of one, or at any moment by its parent's hand. Another child runs the same
@@ -149,7 +149,7 @@ class World:
             Prompts(),
         )
         fresh = not holds_something(path)
-        sizes = {"model": (8,), "short": (1, 2) * 5}.get(self.mode, (14, 20, 12))
+        sizes = {"model": (4,), "short": (1, 2) * 5}.get(self.mode, (14, 20, 12))
         commits.GROUP_SECONDS, commits.GROUP_BYTES = 60, GROUP_BYTES
         given = documents(edited, sizes)
         config = asdict(builder.config)
@@ -244,14 +244,18 @@ def world_of(folder, mode):
     return World(folder, mode, reader, default_embedder())
 
 
-def main(folder, mode, first, count):
-    world = world_of(Path(folder), mode)
-    for seed in range(int(first), int(first) + int(count)):
-        try:
-            world.check(seed)
-        except AssertionError as error:
-            raise SystemExit(f"seed {seed} of {mode}: {error}") from error
-    sys.stdout.write(f"{count} points, {sum(world.calls.values())} calls, {world.counts}\n")
+def main(folder, first, count, *modes):
+    for i, mode in enumerate(modes):
+        place = Path(folder, mode)
+        place.mkdir()
+        world = world_of(place, mode)
+        start = int(first) + i * int(count)
+        for seed in range(start, start + int(count)):
+            try:
+                world.check(seed)
+            except AssertionError as error:
+                raise SystemExit(f"seed {seed} of {mode}: {error}") from error
+        sys.stdout.write(f"{count} points, {sum(world.calls.values())} calls, {world.counts}\n")
 
 
 if __name__ == "__main__":

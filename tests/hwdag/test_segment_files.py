@@ -4,12 +4,13 @@ import os
 import shutil
 import signal
 from contextlib import ExitStack, suppress
+from itertools import cycle
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store_world import HEADER, entry
+from store_world import HEADER, entry, folder_in_memory
 from test_corpus import assert_same
 from test_store import child
 from worlds import WORDS, random_vectors
@@ -41,20 +42,20 @@ def make_small(monkeypatch):
 
 
 @pytest.fixture
-def path(tmp_path, original):
+def path(original):
     """An index of ten documents, which was searched before."""
-    shutil.copytree(original, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "x.hwdag"
+    with folder_in_memory() as folder:
+        shutil.copytree(original, folder, dirs_exist_ok=True)
+        yield folder / "x.hwdag"
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
+def original():
     """A folder with one."""
-    folder = tmp_path_factory.mktemp("original")
-    with pytest.MonkeyPatch.context() as patch:
+    with folder_in_memory() as folder, pytest.MonkeyPatch.context() as patch:
         make_small(patch)
         filled(folder / "x.hwdag")
-    return folder
+        yield folder
 
 
 def filled(path, seed=0):
@@ -117,12 +118,11 @@ def test_what_others_may_truncate_is_copied_and_not_mapped(path, mode):
 
 @pytest.mark.slow
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=25))
-def test_nothing_depends_on_what_is_kept(tmp_path_factory, choices):
-    path = tmp_path_factory.mktemp("kept") / "x.hwdag"
-    with Store.create(path, HEADER) as store:
+def test_nothing_depends_on_what_is_kept(choices):
+    with folder_in_memory() as folder, Store.create(folder / "x.hwdag", HEADER) as store:
         running = Snapshots(store)
         for i, choice in enumerate(choices):
             name = f"d{choice % 6}"
@@ -173,26 +173,35 @@ def foreign(file, kind):
             file.write_bytes(whole + kind)
 
 
-@pytest.mark.parametrize("name", ["numbers", "vectors", "words.rows", "documents"])
-@pytest.mark.parametrize(
-    "kind", ["pipe", "link", "sparse", "huge", "objects", 0, 7, 100, 130, b"more"]
-)
-def test_a_file_that_is_not_as_it_was_written_is_not_used(path, name, kind):
+KINDS = ("pipe", "link", "sparse", "huge", "objects", 0, 7, 100, 130, b"more")
+ARRAYS = ("numbers", "vectors", "words.rows", "documents")
+
+
+def pairs(items):
+    """Return neighbours two by two, so that two segments are damaged at a time."""
+    return [items[i : i + 2] for i in range(0, len(items), 2)]
+
+
+def test_a_file_that_is_not_as_it_was_written_is_not_used(path):
     before = contents(path)
-    foreign(kept(path)[0] / f"{name}.npy", kind)
-    check(path)
-    assert contents(path) == before
+    for damages in pairs(list(zip(KINDS, cycle(ARRAYS), strict=False))):
+        for folder, (kind, name) in zip(kept(path), damages, strict=False):
+            foreign(folder / f"{name}.npy", kind)
+        check(path)
+        assert contents(path) == before, damages
 
 
 def test_every_flipped_bit_is_found_by_verify_and_not_used(path):
     before = contents(path)
     rng = np.random.default_rng(0)
-    for file in sorted(kept(path)[0].glob("*.npy")):
-        content = bytearray(file.read_bytes())
-        content[int(rng.integers(0, len(content)))] ^= 1 << int(rng.integers(0, 8))
-        file.write_bytes(content)
-        [problem] = verify(path).problems
-        assert str(file.parent) in problem.what
+    for names in pairs(sorted(file.name for file in kept(path)[0].glob("*.npy"))):
+        damaged = kept(path)[: len(names)]
+        for folder, name in zip(damaged, names, strict=True):
+            content = bytearray((folder / name).read_bytes())
+            content[int(rng.integers(0, len(content)))] ^= 1 << int(rng.integers(0, 8))
+            (folder / name).write_bytes(content)
+        for folder, problem in zip(damaged, verify(path).problems, strict=True):
+            assert str(folder) in problem.what
         check(path)
         assert contents(path) == before
     assert verify(path).sound
@@ -223,9 +232,9 @@ def test_what_stands_in_the_place_of_a_segment_is_left_alone(path, kind):
     assert kind != "folder" or {f.name for f in folder.iterdir()} == {"inner.npy", "mine.txt"}
 
 
-def test_files_of_another_index_are_not_used(path, tmp_path):
+def test_files_of_another_index_are_not_used(path):
     """Its documents have the same numbers, names and sizes."""
-    other = filled(tmp_path / "y.hwdag", seed=100)
+    other = filled(path.with_name("y.hwdag"), seed=100)
     for mine, theirs in zip(kept(path), kept(other), strict=True):
         shutil.rmtree(mine)
         shutil.copytree(theirs, mine)
@@ -248,7 +257,7 @@ def test_a_copy_that_went_its_own_way_does_not_use_what_the_original_has(path):
 
 @pytest.mark.slow
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.floats(0, 1, exclude_max=True),
