@@ -320,15 +320,17 @@ FLOODS = {
     "fences": "```\n" * 25_000,
     "hashes": "# x\n" * 25_000,
     "rules": "|-\n|" + "-" * 100_000,
-    "long": "| a, b\n" + "| x, b: y\n" * 300_000,
+    "long": "| a, b\n" + "| x, b: y\n" * 35_000,  # too long to be formatted
 }
 
 
-@pytest.mark.parametrize("flood", FLOODS)
-def test_a_flood_of_marks_is_shown_soon_and_whole(opened, flood):
-    document = {"id": "flood", "title": "Flood", "text": FLOODS[flood]}
-    began = time.monotonic()
-    made = opened(page("Flood", {"documents": [document]}))
-    text = made.locator(".sources .text").evaluate("one => one.textContent")
-    assert text == FLOODS[flood]
-    assert time.monotonic() - began < 30
+def test_a_flood_of_marks_is_shown_soon_and_whole(opened):
+    documents = [{"id": name, "title": name, "text": text} for name, text in FLOODS.items()]
+    made = opened(page("Flood", {"documents": documents}))
+    document = made.get_by_role("combobox", name="Document")
+    for i, (name, flood) in enumerate(FLOODS.items()):
+        began = time.monotonic()
+        document.select_option(index=i)
+        text = made.locator(".sources .text").evaluate("one => one.textContent")
+        assert text == flood, name
+        assert time.monotonic() - began < 30, name
