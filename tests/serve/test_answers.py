@@ -41,25 +41,25 @@ def chosen(address):
     ]
 
 
-@pytest.mark.parametrize(("reason", "note"), [*CUT_OFF.items(), ("stop", None)])
-@pytest.mark.parametrize("streams", [True, False])
-def test_a_reply_that_was_cut_off_says_so_wherever_it_is_read(reason, note, streams):
-    def reply(request):
-        if streams:
-            request.streamed("Clara ", "Holm [1]", finish=reason)
-        else:
-            choice = {"message": {"content": "Clara Holm [1]"}, "finish_reason": reason}
-            request.completion("", choices=[choice])
-
-    with serving(reply) as other:
+def test_a_reply_that_was_cut_off_says_so_wherever_it_is_read():
+    with serving(lambda request: None) as other:
         answerer = OpenAIWriter("m", base_url=other.url)
         with running(index(answerer=answerer)) as address:
-            answer = told(address)
-            assert answer["answer"].startswith("Clara Holm [1]")
-            assert answer["notes"] == [note][: note is not None]
-            for message, finish in chosen(address):
-                assert finish == reason
-                assert message.notes == answer["notes"]
+            for reason, note in [*CUT_OFF.items(), ("stop", None)]:
+                choice = {"message": {"content": "Clara Holm [1]"}, "finish_reason": reason}
+                for reply in (
+                    lambda request, reason=reason: request.streamed(
+                        "Clara ", "Holm [1]", finish=reason
+                    ),
+                    lambda request, choice=choice: request.completion("", choices=[choice]),
+                ):
+                    other.behaviours = [reply]
+                    answer = told(address)
+                    assert answer["answer"].startswith("Clara Holm [1]")
+                    assert answer["notes"] == [note][: note is not None]
+                    for message, finish in chosen(address):
+                        assert finish == reason
+                        assert message.notes == answer["notes"]
 
 
 def test_confidence_and_found_come_with_an_answer():

@@ -1,7 +1,5 @@
 """The page that people use: its sources, questions and messages, wide and narrow, light and dark."""
 
-from pathlib import Path
-
 import pytest
 from serve_world import DOCUMENTS, QUESTION, index, running
 
@@ -58,11 +56,11 @@ def opened(browser):
     assert complaints == []
 
 
-@pytest.fixture
-def leases(tmp_path):
+@pytest.fixture(scope="module")
+def leases(tmp_path_factory):
     """The address of a server over one lease, without a graph."""
     models = {"reader": ScriptedLM(), "embedder": HashingEmbedder(), "method": "evidence"}
-    path = tmp_path / "boats.hwdag"
+    path = tmp_path_factory.mktemp("leases") / "boats.hwdag"
     documents = [read_bytes(LEASE.encode(), "lease.md"), *DOCUMENTS]
     with running(HWDAGIndex.from_documents(documents, path=path, **models)) as address:
         yield address
@@ -122,16 +120,18 @@ def test_the_greeting_goes_and_every_question_has_one_heading(leases, opened):
     assert page.locator(".turn").count() == 0
 
 
-def test_deleting_asks(leases, opened):
-    page, asked = opened(leases), []
-    page.get_by_text("Documents in the index").click()
-    delete = page.get_by_role("button", name="Delete keepers.txt")
-    for answer in ("dismiss", "accept"):
-        page.once(
-            "dialog", lambda d, answer=answer: (asked.append(d.message), getattr(d, answer)())
-        )
-        delete.click()
-        delete.wait_for(state="visible" if answer == "dismiss" else "detached")
+def test_deleting_asks(opened):
+    asked = []
+    with running(index()) as address:
+        page = opened(address)
+        page.get_by_text("Documents in the index").click()
+        delete = page.get_by_role("button", name="Delete keepers.txt")
+        for answer in ("dismiss", "accept"):
+            page.once(
+                "dialog", lambda d, answer=answer: (asked.append(d.message), getattr(d, answer)())
+            )
+            delete.click()
+            delete.wait_for(state="visible" if answer == "dismiss" else "detached")
     assert len(asked) == 2 and all("keepers.txt" in message for message in asked)
 
 
@@ -181,8 +181,8 @@ def test_example_questions_of_a_flood_take_linear_time():
     assert example_questions([]) == []
 
 
-def test_nothing_of_the_folder_is_in_the_state(leases, tmp_path):
+def test_nothing_of_the_folder_is_in_the_state(leases, tmp_path_factory):
     httpx = pytest.importorskip("httpx")
     state = httpx.get(f"{leases}/api/state")
     assert state.json()["name"] == "boats"
-    assert str(Path(tmp_path)) not in state.text
+    assert str(tmp_path_factory.getbasetemp()) not in state.text

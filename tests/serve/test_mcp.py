@@ -130,6 +130,7 @@ async def test_a_client_lists_searches_asks_and_reads(file):
         for key, text in (("notes/mill.txt", MILL), ("ferry", FERRY)):
             (content,) = (await client.read_resource(listed[key]["url"])).contents
             assert content.text == text
+        assert "only white space" in await refused(client, "answer", question=" ")
 
 
 async def test_nothing_outside_the_scope_is_seen(file):
@@ -149,11 +150,6 @@ async def test_nothing_outside_the_scope_is_seen(file):
         with pytest.raises(MCPError, match="no document 'ferry'") as error:
             await client.read_resource("hwdag://documents/ferry")
         assert error.value.error.code == -32602
-
-
-async def test_what_is_wrong_is_told_to_the_client(file):
-    async with served(file) as client:
-        assert "only white space" in await refused(client, "answer", question=" ")
 
 
 def test_a_file_that_is_not_there_is_told_before_anything_is_served(tmp_path, capsys):

@@ -75,18 +75,19 @@ def begun(port, length):
     return connection
 
 
-@pytest.mark.parametrize("moment", ["while the body arrives", "while it is built"])
-def test_a_killed_server_leaves_nothing_of_an_upload(tmp_path, moment):
-    is_whole = moment == "while it is built"
-    with served(tmp_path) as (process, port), begun(port, len(SECRET) + 1_000_000 * (not is_whole)):
-        if is_whole:
-            assert process.stdout.readline() == "embedding\n"
-        else:
-            time.sleep(0.5)
-        assert not list((tmp_path / "temporary").iterdir())
-        process.kill()
-        process.wait(60)
-    assert not holding(tmp_path, SECRET)
+def test_a_killed_server_leaves_nothing_of_an_upload(tmp_path):
+    """It is killed while the body arrives, and while the document is built."""
+    for is_whole in (False, True):
+        length = len(SECRET) + 1_000_000 * (not is_whole)
+        with served(tmp_path) as (process, port), begun(port, length):
+            if is_whole:
+                assert process.stdout.readline() == "embedding\n"
+            else:
+                time.sleep(0.5)
+            assert not list((tmp_path / "temporary").iterdir())
+            process.kill()
+            process.wait(60)
+        assert not holding(tmp_path, SECRET)
     with served(tmp_path) as (_, port):
         address = f"http://127.0.0.1:{port}/api/documents/mill.md"
         assert "event: done" in httpx.put(address, content=b"The mill is new.", timeout=60).text
@@ -95,17 +96,17 @@ def test_a_killed_server_leaves_nothing_of_an_upload(tmp_path, moment):
     assert not holding(tmp_path, SECRET)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.md", b""), ("a.txt", b" \n\t"), ("a.html", b"<p></p>"), ("a.md", "\ufeff".encode())],
-)
-def test_a_file_without_text_is_refused_and_replaces_nothing(name, content):
+def test_a_file_without_text_is_refused_and_replaces_nothing():
     made = index()
     with running(made) as address:
-        put = partial(httpx.put, f"{address}/api/documents/{name}")
-        assert "event: done" in put(content=b"The mill is new.").text
-        before = made.documents[name]
-        told = put(content=content).text
-        assert "event: error" in told and f"{name}: it holds no text" in told
-        assert 'outcome="refused"} 1.0' in httpx.get(f"{address}/metrics").text
-        assert made.documents[name] == before
+        for refused, (name, content) in enumerate(
+            [("a.md", b""), ("a.txt", b" \n\t"), ("a.html", b"<p></p>"), ("a.md", b"\xef\xbb\xbf")],
+            start=1,
+        ):
+            put = partial(httpx.put, f"{address}/api/documents/{name}")
+            assert "event: done" in put(content=f"The mill {refused} is new.".encode()).text
+            before = made.documents[name]
+            told = put(content=content).text
+            assert "event: error" in told and f"{name}: it holds no text" in told
+            assert f'outcome="refused"}} {refused}.0' in httpx.get(f"{address}/metrics").text
+            assert made.documents[name] == before
