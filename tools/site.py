@@ -16,15 +16,49 @@ from tables import filled
 ROOT = Path(__file__).parent.parent
 
 API = {
-    "hwdag": ("hwdag.index", "hwdag.types", "hwdag.config", "hwdag.filters"),
+    "hwdag": ("hwdag.index", "hwdag.types", "hwdag.config", "hwdag.filters", "hwdag.scope"),
     "errors": ("hwdag.errors",),
-    "searching": ("hwdag.search", "hwdag.rerank", "hwdag.trace", "hwdag.graph"),
-    "building": ("hwdag.building", "hwdag.text"),
-    "models": ("hwdag.lm", "hwdag.embedding"),
-    "retrievers": ("hwdag_lab.methods",),
-    "storage": ("hwdag.store",),
-    "serving": ("hwdag_app",),
-    "evaluation": ("hwdag_lab.eval", "hwdag_lab.heads"),
+    "searching": ("hwdag.retriever", "hwdag.rerank", "hwdag.answers.stream", "hwdag.graph.dag"),
+    "building": (
+        "hwdag.building.report",
+        "hwdag.building.ray",
+        "hwdag.text.prompts",
+        "hwdag.trace.bars",
+        "hwdag_files.read",
+    ),
+    "models": (
+        "hwdag.lm.base",
+        "hwdag.lm.cards",
+        "hwdag.lm.default",
+        "hwdag.lm.huggingface",
+        "hwdag.lm.openai_compatible",
+        "hwdag.lm.writers",
+        "hwdag.embedding",
+    ),
+    "retrievers": tuple(
+        f"hwdag_lab.methods.{name}"
+        for name in (
+            "bm25",
+            "dense",
+            "dos_rag",
+            "linear_rag",
+            "raptor",
+            "memwalker",
+            "graphreader.retriever",
+            "graphreader.config",
+            "gemrag.retriever",
+            "youra.retriever",
+            "longllmlingua.retriever",
+            "truncate_middle",
+            "full_context",
+        )
+    ),
+    "storage": ("hwdag.store.verify", "hwdag.store.transfer"),
+    "serving": ("hwdag_app.serve.application", "hwdag_app.serve.config"),
+    "evaluation": tuple(
+        f"hwdag_lab.eval.{name}"
+        for name in ("run", "report", "schema", "data", "statistics", "text_metrics", "evidence")
+    ),
     "llama_index_hwdag": ("llama_index_hwdag",),
     "langchain_hwdag": ("langchain_hwdag",),
     "haystack_hwdag": (
@@ -33,7 +67,7 @@ API = {
         "haystack_integrations.components.rankers.hwdag.ranker",
     ),
 }
-"""Modules and packages by page of the API reference."""
+"""Modules that people import, by page of the API reference; internal modules are left out."""
 
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 """The target of a relative link."""
