@@ -10,6 +10,7 @@ from hwdag import HWDAGIndex
 from hwdag.lm.default import load_reader
 
 LEAST_MARGIN = 0.3  # of the mean log-probability per token
+NEAREST = 3  # rivals in float32 that are also scored in bfloat16
 _NAME = re.compile(r"(?:the )?[A-Z]\w+(?: [A-Z]\w+)*(?: family)?|\d[\d.,]*\d|\d")
 
 
@@ -24,22 +25,33 @@ def rivals(texts, answer):
 def check_margins(documents, answers):
     """Assert that the default reader gives these answers to these questions, whatever the CPU.
 
-    Rivals are the names and numbers of the text that the reader has read.
+    Rivals are the names and numbers of the text that the reader has read; in bfloat16 those that were next in
+    float32. Yields the index of each dtype.
     """
+    nearest = {}
     for dtype in ("float32", "bfloat16"):
         with HWDAGIndex.from_documents(documents, reader=load_reader(dtype=dtype)) as index:
             for question, expected in answers.items():
-                _check(index.stream(question), question, expected, dtype)
+                stream = index.stream(question)
+                others = nearest.get(question) or rivals(_read(stream), expected)
+                nearest[question] = _check(stream, question, expected, others, dtype)
+            yield index
 
 
-def _check(stream, question, expected, dtype):
+def _read(stream):
+    return [step.node.text for step in stream.evidence.retrieval.steps]
+
+
+def _check(stream, question, expected, others, dtype):
+    """Return the `NEAREST` rivals."""
     found = stream.evidence
-    others = rivals([step.node.text for step in found.retrieval.steps], expected)
     scores = found.session.likelihoods([expected, *others], enough=found.says_yes)
     text = stream.answer.text
-    lead, rival = min((scores[0] - s, name) for s, name in zip(scores[1:], others, strict=True))
+    leads = sorted((scores[0] - s, name) for s, name in zip(scores[1:], others, strict=True))
+    lead, rival = leads[0]
     assert (text, lead >= LEAST_MARGIN) == (expected, True), (
         f"in {dtype} the answer to {question!r} is {text!r}; {expected!r} is {lead:.2f} ahead of "
         f"{rival!r}. A page may only promise an answer that is {LEAST_MARGIN} ahead in float32 and "
         "bfloat16, since CPUs add in different orders: choose another example"
     )
+    return [name for _, name in leads[:NEAREST]]

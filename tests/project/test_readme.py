@@ -39,7 +39,7 @@ def test_the_first_example_prints_the_output_that_follows_it_with_a_margin(
     assert lines[0] == lines[1]
     assert "the Sorensen family" in promised
     (question,) = re.findall(r'index\.answer\("([^"]+)"\)', EXAMPLES[0])
-    check_margins(names["documents"], {question: "the Sorensen family"})
+    assert len(list(check_margins(names["documents"], {question: "the Sorensen family"}))) == 2
 
 
 @pytest.mark.parametrize(
