@@ -48,8 +48,6 @@ def run(checkpoint, tmp_path, monkeypatch):
     def run(name, *options):
         program = import_module(name)
         small = replace(program.QUICK, rounds=1, tokens=128, new_tokens=2, batches=(1, 2))
-        if name == "performance":
-            small = replace(small, pages=2)
         monkeypatch.setattr(program, "QUICK", small)
         options = ["--quick", "--device", "cpu", "--reader", checkpoint, *options]
         monkeypatch.setattr(sys, "argv", [name, *options, "-o", str(found)])
@@ -62,7 +60,9 @@ def run(checkpoint, tmp_path, monkeypatch):
 
 
 def test_performance_prints_its_ratios(run):
-    found = run("performance")
+    """Reading files is left out: it compares with an old version, from the history of the repository."""
+    parts = [part for part in import_module("performance").PARTS if part != "files"]
+    found = run("performance", "--only", *parts)
     claims = " ".join(row["claim"] for row in found["rows"])
     for part in ("prefill", "captured", "walk", "replies", "`write`"):
         assert part in claims
