@@ -12,9 +12,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from processes import python
-from rouge_score.rouge_scorer import RougeScorer
-from rouge_score.tokenizers import DefaultTokenizer
-from sacrebleu.metrics import BLEU
 
 from hwdag.errors import InputError
 from hwdag_lab.eval.text_metrics import bleu4, corpus_bleu, exact_match, f1, normalised, rouge_l
@@ -92,6 +89,9 @@ def test_longbench_f1(prediction: str, answers: list[str]) -> None:
 
 @given(TEXTS, ANSWERS)
 def test_rouge_l_is_that_of_rouge_score(prediction: str, answers: list[str]) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import DefaultTokenizer
+
     scorer = RougeScorer(["rougeL"], tokenizer=DefaultTokenizer())
     expected = scorer.score_multi(answers, prediction)["rougeL"].fmeasure
     assert rouge_l(prediction, answers) == expected
@@ -99,6 +99,8 @@ def test_rouge_l_is_that_of_rouge_score(prediction: str, answers: list[str]) -> 
 
 @given(TEXTS, ANSWERS)
 def test_bleu_4_is_that_of_sacrebleu(prediction: str, answers: list[str]) -> None:
+    from sacrebleu.metrics import BLEU
+
     expected = BLEU(effective_order=True).sentence_score(prediction, answers).score / 100
     assert bleu4(prediction, answers) == pytest.approx(expected)
 
@@ -196,6 +198,8 @@ def test_rouge_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
 
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=4))
 def test_corpus_bleu_sums_counts_before_it_divides(rows: list[tuple[str, str, str]]) -> None:
+    from sacrebleu.metrics import BLEU
+
     predictions = [prediction for prediction, *_ in rows]
     plain = BLEU().corpus_score(
         predictions, [[one for _, one, _ in rows], [two for *_, two in rows]]
