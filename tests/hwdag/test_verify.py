@@ -101,7 +101,7 @@ def positions(content, rng, count):
 def test_every_flipped_byte_is_found_or_harmless(sound, path):
     rng = np.random.default_rng(0)
     found = 0
-    for position in positions(sound, rng, 80):
+    for position in positions(sound, rng, 40):
         damaged = bytearray(sound)
         damaged[position] ^= int(rng.integers(1, 256))
         write(path, damaged)
@@ -114,7 +114,7 @@ def test_every_flipped_byte_is_found_or_harmless(sound, path):
             continue
         assert path.read_bytes() == damaged
         assert_whole(path)
-    assert found > 100
+    assert found > 50
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def search(graph, vectors, query, lm, config, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "chat"), [*((family, True) for family in FAMILIES), ("llama", False)]
+    ("family", "chat"), [("llama", True), ("llama", False), ("gemma2", True), ("gpt_oss", True)]
 )
 def test_the_walk_equals_the_reference(family, chat):
     lm = HuggingFaceLM(model(family), tokenizer(chat))
@@ -288,7 +288,7 @@ def test_a_walk_shows_a_heading_once_while_sentences_stay_under_it(confidence, k
 
 # why few families: that each of them looks at nodes without keeping them is tested below
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["llama", "gemma2", *HYBRIDS])
+@pytest.mark.parametrize("family", ["llama", *list(HYBRIDS)[:1]])
 @pytest.mark.parametrize("confidence", [NEVER, 0.9999])
 def test_an_answer_rests_on_the_text_alone(family, confidence):
     """Points pass their relevance on; the cache is that of the sentences: in the order of the visits, or
