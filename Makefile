@@ -23,6 +23,7 @@ LOWEST ?= .venv-lowest
 LOWEST_TORCH ?= $(shell grep '^torch==' constraints-lowest.txt)
 NEWEST ?= .venv-newest
 PARTS ?= core llama_index langchain evaluation clusters
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + os.cpu_count())')
 
 # `$(call install,VENV,WHAT)`: uv takes seconds where pip takes minutes. It reads none of pip's
 # settings: folders of wheels are passed on, and behind a mirror that pip alone knows, pip installs.
@@ -58,9 +59,10 @@ quick-product quick-others quick-chosen: $(INSTALLED)
 test: $(INSTALLED)
 	$(MAKE) --jobs=2 check tests
 
-# one worker per core, each with one thread: more threads than cores slow torch down a lot
+# each with one thread: more threads than cores slow torch down a lot; one worker more than there are
+# cores, since browsers, servers and other processes are waited for during a sixth of the time
 tests: $(INSTALLED)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
