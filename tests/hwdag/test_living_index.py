@@ -162,12 +162,17 @@ class Disturbed(ScriptedLM):
         return disturbed
 
 
-def test_a_walk_whose_documents_are_deleted_under_it_begins_anew(tmp_path):
+@pytest.mark.parametrize("was_asked", [False, True])
+def test_a_walk_whose_documents_are_deleted_under_it_begins_anew(tmp_path, was_asked):
+    """Even if the nodes are known from the same question before."""
     path = tmp_path / "a.hwdag"
     index_of(documents(), path=path).close()
     other = opened(path)
-    reader = Disturbed(2, lambda: [other.delete(key) for key in ("doc0", "doc2", "doc3")])
+    reader = Disturbed(0, lambda: [other.delete(key) for key in ("doc0", "doc2", "doc3")])
     index = HWDAGIndex.load(path, reader=reader, embedder=HashingEmbedder())
+    if was_asked:
+        index.search(QUESTION, config=ASKED)
+    reader.at = 2
     retrieval = index.search(QUESTION, config=ASKED)
     assert {step.node.document_id for step in retrieval.steps} == {"doc1"}
     assert retrieval.sources.keys() == {"doc1"}

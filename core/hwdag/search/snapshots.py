@@ -29,10 +29,13 @@ from hwdag.store.database import corrupt
 from hwdag.store.segment_files import SegmentFiles
 from hwdag.store.sqlite import Store
 from hwdag.text.anaphora import asking_part
-from hwdag.types import Document, Retrieval
+from hwdag.types import Document, Node, Retrieval
 
 MAX_RESTARTS = 5
 """Searches that are begun anew because a document was deleted under them, before giving up."""
+
+KEPT_NODES = 4096
+"""Nodes that stay decoded until something is written: the next question often needs the same ones."""
 
 
 class Snapshots:
@@ -47,7 +50,8 @@ class Snapshots:
         self._catching_up = threading.Lock()
         self._version = -1
         self._files = SegmentFiles(store)
-        self._corpus = Corpus(store.nodes)
+        self._corpus = Corpus(self._nodes)
+        self._kept: dict[tuple[int, int], Node] = {}
         self._metadata: dict[int, Mapping[str, Any]] = {}
 
     def question(
@@ -149,7 +153,7 @@ class Snapshots:
                 corpus = left.joined(segments, self._files.keep)
                 if missing := set(present).difference(corpus.numbers):
                     self._check_changed(version, f"document number {min(missing)} was deleted")
-                self._corpus = corpus
+                self._corpus, self._kept = corpus, {}
                 self._metadata = {n: self._metadata[n] for n in present if n in self._metadata}
                 self._version = version
             return self._corpus
@@ -191,6 +195,19 @@ class Snapshots:
         if any(n not in self._metadata for n in numbers):
             raise Vanished("a document was deleted")
         return self._metadata
+
+    def _nodes(self, addresses: Sequence[tuple[int, int]]) -> list[Node | None]:
+        """Read nodes as `Store.nodes`; those that were read since the last change are kept."""
+        kept = self._kept
+        if self._store.data_version() != self._version:
+            return self._store.nodes(addresses)
+        if missing := [address for address in addresses if address not in kept]:
+            if len(kept) + len(missing) > KEPT_NODES:
+                self._kept = kept = {}
+                missing = list(addresses)
+            found = zip(missing, self._store.nodes(missing), strict=True)
+            kept.update((address, node) for address, node in found if node is not None)
+        return [kept.get(address) for address in addresses]
 
     def _first_read(self, numbers: Sequence[int]) -> Iterator[Segment]:
         """Read the arrays from their folder, and the rest from the file."""
