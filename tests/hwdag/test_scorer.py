@@ -13,10 +13,12 @@ from hwdag.corpus.similarity import Similarity
 from hwdag.corpus.view import View
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.graph.dag import HWDAG, EdgeRow
+from hwdag.search.budget import Budget
 from hwdag.search.features import FARTHEST, FEATURES, LEAST_SPREAD, NodeFeatures
 from hwdag.search.frontier import RERANK_CANDIDATES, Frontier
 from hwdag.search.navigator import WEIGHTS, FeatureRanker
 from hwdag.search.question import Question
+from hwdag.text.headings import read_texts
 from hwdag.text.words import content_words
 from hwdag.types import Node, Span
 
@@ -205,6 +207,31 @@ class Judge:
 
     def visit(self, index, node):
         return None
+
+
+def test_a_bound_of_a_cost_fits_if_the_cost_does():
+    """Nodes under headings, whose tokens by which reading were counted before, or of some of them."""
+    _, graph, rng = world(1, chunks=40, levels=1)
+
+    def count(texts):
+        return [len(text) for text in texts]
+
+    nodes = [replace(node, heading=f"Castle > {i // 5}") for i, node in enumerate(graph.nodes)]
+    nodes = [
+        replace(n, line_tokens=(*count(read_texts(n)[:2]), i % 2 * 999))
+        for i, n in enumerate(nodes)
+    ]
+    corpus = corpus_of([HWDAG.from_rows(nodes, [])], [random_vectors(rng, len(nodes))])
+    budget = Budget(corpus, count, 700, by_section=True, counted=True)
+    for index in rng.permutation(len(nodes)).tolist():
+        every = list(range(len(nodes)))
+        fits = [
+            [cost <= budget.room for cost in some(every)] for some in (budget.bounds, budget.costs)
+        ]
+        assert fits[0] == fits[1]
+        if fits[0][index]:
+            budget.take(index)
+    assert not all(fits[0])
 
 
 def costs(indices):

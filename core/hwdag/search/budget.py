@@ -41,6 +41,7 @@ class Budget:
         self._corpus, self._count, self._is_counted = corpus, count, counted
         self._nodes: dict[int, Node] = {}
         self._counted: dict[str, int] = {}
+        self._most: dict[int, int] = {}  # tokens of the longest reading of a node
         self._sections = Sections(self._tokens_of) if by_section else None
         self._last: Node | None = None  # whose heading a reader has before it
         self._keeps_points = keeps_points
@@ -61,6 +62,16 @@ class Budget:
     def costs(self, indices: Sequence[int]) -> list[int]:
         """Tokens that each of these nodes would take, at most."""
         return self.counts(list(map(self.text, self.fetch(indices))))
+
+    def bounds(self, indices: Sequence[int]) -> list[int]:
+        """Return the `costs` of nodes that do not fit, and for others that or a larger number that fits."""
+        nodes, room = self.fetch(indices), self.room
+        found = [self._most.get(index, room + 1) for index in indices]
+        if unsure := [i for i, bound in enumerate(found) if bound > room]:
+            counts = self.counts([self.text(nodes[i]) for i in unsure])
+            for i, cost in zip(unsure, counts, strict=True):
+                found[i] = cost
+        return found
 
     def text(self, node: Node) -> str:
         """Return the text that a reader is shown of the node that is taken next."""
@@ -89,9 +100,11 @@ class Budget:
         if missing := [index for index in indices if index not in self._nodes]:
             new = self._corpus.fetch(missing)
             self._nodes.update(zip(missing, map(self._dated, missing, new), strict=True))
-            for node in new if self._is_counted else ():
-                known = zip(read_texts(node), node.line_tokens, strict=True)
-                self._counted.update((text, tokens) for text, tokens in known if tokens)
+            for index, node in zip(missing, new, strict=True) if self._is_counted else ():
+                texts, tokens = read_texts(node), node.line_tokens
+                self._counted.update((text, n) for text, n in zip(texts, tokens, strict=True) if n)
+                if texts[0] == node.text and self._nodes[index] is node and all(tokens):
+                    self._most[index] = max(tokens)
         return [self._nodes[index] for index in indices]
 
     def counts(self, texts: Sequence[str]) -> list[int]:

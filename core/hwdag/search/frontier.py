@@ -19,7 +19,8 @@ from hwdag.search.question import Question
 from hwdag.search.references import References
 from hwdag.types import Node
 
-Costs = Callable[[Sequence[int]], Sequence[int]]  # tokens that each of these nodes takes
+Costs = Callable[[Sequence[int]], Sequence[int]]
+"""Tokens that each of these nodes takes, or a larger number if that fits, too."""
 
 RERANK_CANDIDATES = 48
 """Nodes that a ranker chooses from, as many as in its training (`examples/train_navigator`)."""

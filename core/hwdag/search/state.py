@@ -109,7 +109,7 @@ class SearchState:
 
     def best(self) -> int | None:
         """Return the node to read next, neither a header row nor a copy of a sentence; None if none fits."""
-        while (best := self.frontier.best(self.budget.costs, self.budget.room)) is not None:
+        while (best := self.frontier.best(self.budget.bounds, self.budget.room)) is not None:
             best = best if self._rows is None else self._rows.first(best)
             [node] = self.budget.fetch([best])
             if self._sentence(node) not in self._sentences and not self.is_header(best, node):

@@ -36,7 +36,7 @@ class TableRowPreference:
             return index
         is_open, room = self._frontier.open, self._budget.room
         others = [other for other in better if is_open[other]]
-        costs = self._budget.costs(others)
+        costs = self._budget.bounds(others)
         fitting = (other for other, cost in zip(others, costs, strict=True) if cost <= room)
         return next(fitting, index)
 

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
@@ -219,7 +220,11 @@ def read_texts(node: Node) -> tuple[str, str, str]:
     """
     if node.origin == "generated":
         return node.text, node.text, node.text
-    text, heading = node.text, node.heading
+    return _readings(node.text, node.heading)
+
+
+@lru_cache(maxsize=1024)
+def _readings(text: str, heading: str) -> tuple[str, str, str]:
     above, own = parted(heading)
     if (row := with_names(text, own)) != text:
         text, heading = row, above
