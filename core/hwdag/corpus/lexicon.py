@@ -7,10 +7,10 @@ terms of the score (ours, beyond the papers), not edges of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import chain, groupby, pairwise
 
 import numpy as np
 
@@ -94,13 +94,9 @@ class Lexicon:
 
         Headings of the words `but` alone are left out: words of the question itself are no news.
         """
-        found, known = content_words(text), set(but)
-        keys = _keys(
-            " ".join(name)
-            for length in range(1, LONGEST_NAME + 1)
-            for i in range(len(found) - length + 1)
-            if not known.issuperset(name := found[i : i + length])
-        )
+        keys, known = _name_keys(text), set(but)
+        runs = (run for told, run in groupby(content_words(text), known.__contains__) if told)
+        keys = np.setdiff1d(keys, _keys(chain.from_iterable(map(_names, map(list, runs)))), True)
         rows: list[Indices] = [np.empty(0, np.intp)]
         for start, segment, seen in self._parts:
             # a node is under one heading, so none is found twice
@@ -179,6 +175,17 @@ class Lexicon:
         summed = np.bincount(rows, scored).astype(np.float64)
         found = np.flatnonzero(summed > 0)
         return found, summed[found]
+
+
+@lru_cache(maxsize=1024)
+def _name_keys(text: str) -> Ints:
+    """Return the keys of all runs of words of a text that may be a heading, ascending."""
+    return _keys(_names(content_words(text)))
+
+
+def _names(words: Sequence[str]) -> Iterator[str]:
+    for length in range(1, LONGEST_NAME + 1):
+        yield from (" ".join(words[i : i + length]) for i in range(len(words) - length + 1))
 
 
 def _keys(words: Iterable[str]) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from unicodedata import name
 
 SAMPLE = 1 << 14
@@ -119,11 +120,15 @@ def may_be_english(text: str) -> bool:
 
 def _script_of(text: str) -> str:
     """Return the script of most letters, by the first word of their names; of Japanese it is "HIRAGANA"."""
-    letters = filter(str.isalpha, text[:SAMPLE])
-    counts = Counter(re.split("[ -]", name(letter, ""), maxsplit=1)[0] for letter in letters)
+    counts = Counter(map(_script_of_letter, filter(str.isalpha, text[:SAMPLE])))
     script = max(counts, key=counts.__getitem__, default="LATIN")
     kana = counts["HIRAGANA"] + counts["KATAKANA"]
     return "HIRAGANA" if script == "CJK" and kana > KANA * counts["CJK"] else script
+
+
+@lru_cache(maxsize=4096)
+def _script_of_letter(letter: str) -> str:
+    return re.split("[ -]", name(letter, ""), maxsplit=1)[0]
 
 
 def _words_of(text: str) -> list[str]:
