@@ -109,10 +109,13 @@ class Corpus:
 
     def fetch(self, indices: Sequence[int]) -> list[Node]:
         """Nodes with their texts, (k,). Raises `Vanished` for one whose document is gone."""
-        addresses = []
-        for _, segment, row in map(self._place, indices):
-            document = segment.document_of(row)
-            addresses.append((int(segment.numbers[document]), row - int(segment.first[document])))
+        places = np.array(indices, np.intp)
+        numbers, rows = np.empty_like(places), np.empty_like(places)
+        for mine, segment, within in self._divided(places):
+            documents = segment.first.searchsorted(within, side="right") - 1
+            numbers[mine] = segment.numbers[documents]
+            rows[mine] = within - segment.first[documents]
+        addresses = list(zip(numbers.tolist(), rows.tolist(), strict=True))
         found = list[Node]()
         for (number, _), node in zip(addresses, self.read(addresses), strict=True):
             if node is None:
@@ -127,6 +130,9 @@ class Corpus:
 
     def _divided(self, indices: Indices) -> Iterator[tuple[Indices, Segment, Indices]]:
         """Yield each segment with some of these nodes: which ones, the segment, and their rows in it."""
+        if len(self.segments) == 1:
+            yield np.arange(len(indices)), self.segments[0], indices
+            return
         at = np.searchsorted(self._starts, indices, side="right") - 1
         for ordinal in np.unique(at).tolist():
             mine = np.flatnonzero(at == ordinal)

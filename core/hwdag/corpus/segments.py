@@ -98,7 +98,7 @@ class Segment(NodeArrays):
 
     def document_of(self, row: int) -> int:
         """Ordinal of the document of a row."""
-        return int(np.searchsorted(self.first, row, side="right")) - 1
+        return int(self.first.searchsorted(row, side="right")) - 1
 
     def without(self, numbers: Ints) -> Segment:
         """Mark these documents dead; `numbers` are ascending, others in it do not matter."""
