@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, Literal, Self, get_args
 
 from hwdag.checks import refuse, whole
@@ -317,11 +318,16 @@ def checked_k(k: int | None) -> int | None:
 def checked_config(config: object, cls: type[Any]) -> Any:
     """Return the config, or the defaults for None. Raises `InputError` for anything else."""
     if config is None:
-        return cls()
+        return _defaults(cls)  # type: ignore[arg-type] # a type is hashable
     if isinstance(config, cls):
         return config
     hint = f'; pass {cls.__name__}(method="{config}")' if config in get_args(Method) else ""
     raise InputError(f"config must be a {cls.__name__}, got {config!r}{hint}")
+
+
+@cache
+def _defaults(cls: type[Any]) -> Any:
+    return cls()
 
 
 def config_with(config: BuildConfig | None, method: str | None) -> BuildConfig | None:

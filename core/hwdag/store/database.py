@@ -9,6 +9,7 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from weakref import WeakSet
@@ -372,6 +373,7 @@ def _moved(path: Path | str) -> IndexFileError:
     return IndexFileError(f"{path} was moved or deleted since it was opened; load it again")
 
 
+@lru_cache(maxsize=16)  # asked for with every transaction
 def journal_of(path: Path) -> Path:
     """Return the path of the rollback journal of a file."""
     return path.with_name(f"{path.name}-journal")
@@ -400,7 +402,7 @@ def refuse_foreign_files(path: Path, *, bounded: bool = True) -> None:
     Source: https://www.sqlite.org/fileformat2.html#the_rollback_journal
     """
     for ending in ("-wal", "-shm"):
-        log = path.with_name(path.name + ending)
+        log = f"{path}{ending}"
         if os.path.lexists(log):
             raise _foreign(log, "it belongs to a write-ahead log", _NO_WAL)
     journal = journal_of(path)
