@@ -163,13 +163,11 @@ class Corpus:
     def paragraph(self, index: int) -> Indices:
         """Return the leaves of the paragraph that a node begins in, ascending; itself if there are none."""
         start, segment, row = self._place(index)
-        number, document = segment.paragraphs[row], segment.document_of(row)
-        first, end = segment.first[document : document + 2]
-        mine = (segment.paragraphs[first:end] == number) & (segment.levels[first:end] == 1)
+        number, (first, leaves) = segment.paragraph_of[row], segment.paragraph_leaves
         # why none: a leaf may begin before the paragraph, and be picked from within it
-        if number == 0 or not mine.any():
+        if number == 0 or first[number] == first[number + 1]:
             return np.array([index])
-        return np.asarray(start + first + np.flatnonzero(mine))
+        return np.asarray(start + leaves[first[number] : first[number + 1]])
 
     def lengths(self, indices: Indices) -> Ints:
         """Characters of nodes of one document that are slices of it, (k,); 0 for others."""

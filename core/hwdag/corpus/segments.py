@@ -75,6 +75,14 @@ class Segment(NodeArrays):
         found[inside] = 1 + np.unique(keys[inside], return_inverse=True)[1]
         return found
 
+    @cached_property
+    def paragraph_leaves(self) -> tuple[Ints, Indices]:
+        """Where the leaves of each paragraph begin, (paragraphs + 2,), in the rows of leaves by paragraph."""
+        leaves = np.flatnonzero(self.levels == 1)
+        paragraphs = self.paragraph_of[leaves]
+        sizes = np.bincount(paragraphs, minlength=int(self.paragraph_of.max(initial=0)) + 1)
+        return _sums(sizes), leaves[np.argsort(paragraphs, kind="stable")]
+
     def similarity(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """Product of every vector and a query, (n,). Raises `IndexCorrupt` for one that is not finite."""
         if self.mapped is not None:

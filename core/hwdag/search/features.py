@@ -74,6 +74,7 @@ class _Facts:
         self._rows: dict[int, int] = {}
         self._paragraphs: dict[int, int] = {}  # by first leaf
         self._headings: dict[tuple[str, str], int] = {}
+        self._named: dict[str, set[str]] = {}  # words of headings
         self.paragraph: Indices = np.empty(0, np.intp)
         self.heading: Indices = np.empty(0, np.intp)
         self.share: Floats = np.empty(0)  # of the paragraph that the node is
@@ -100,7 +101,7 @@ class _Facts:
         keys = [(node.document_id, node.heading) for node in nodes]
         ordinals = [self._headings.setdefault(key, len(self._headings)) for key in keys]
         self.heading = np.append(self.heading, ordinals)
-        named = [set(content_words(parted(node.heading)[1])) for node in nodes]
+        named = [self._words_of(node.heading) for node in nodes]
         shares = [len(words & self._columns.keys()) / max(1, len(words)) for words in named]
         self.heading_asked = np.append(self.heading_asked, shares)
         self.heading_words = np.concatenate([self.heading_words, self._marked(named)])
@@ -109,8 +110,13 @@ class _Facts:
         self.vectors = np.concatenate([self.vectors, self._corpus.vectors(indices)])
 
     def _share(self, index: int, paragraph: Indices) -> float:
-        whole = int(self._corpus.lengths(paragraph).sum())
-        return int(self._corpus.lengths(np.array([index]))[0]) / whole if whole else 1.0
+        *leaves, own = self._corpus.lengths(np.append(paragraph, index)).tolist()
+        return own / whole if (whole := sum(leaves)) else 1.0
+
+    def _words_of(self, heading: str) -> set[str]:
+        if heading not in self._named:
+            self._named[heading] = set(content_words(parted(heading)[1]))
+        return self._named[heading]
 
     def _paragraph(self, leaves: Indices) -> int:
         first = int(leaves[0])
