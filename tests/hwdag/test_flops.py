@@ -243,10 +243,10 @@ def test_compression_counts_what_runs(family):
 @pytest.mark.usefixtures("every_pair", "on_this_thread")
 def test_a_model_that_gives_all_logits_pays_for_them():
     inner = model("llama")
-    forward = inner.forward
+    forward, [name] = inner.forward, cache_option(inner, None)
     # a signature without logits_to_keep, as older models have it
-    inner.forward = lambda input_ids, position_ids=None, use_cache=None: forward(
-        input_ids, position_ids=position_ids, use_cache=use_cache
+    inner.forward = lambda input_ids, position_ids=None, use_cache=None, cache=None: forward(
+        input_ids, position_ids=position_ids, use_cache=use_cache, **{name: cache}
     )
     inner.set_attn_implementation("eager")
     lm = HuggingFaceLM(inner, tokenizer())
