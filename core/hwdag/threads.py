@@ -48,7 +48,7 @@ More than `asyncio.to_thread` has (six on two cores), since questions share forw
 """
 
 MAX_THREADS = 8
-"""Threads in which one question compares embeddings; more would only wait for memory."""
+"""Threads that compare embeddings or embed, unless `OMP_NUM_THREADS` is lower; more would only wait for memory."""
 
 
 class Lazy(Generic[T]):
@@ -164,7 +164,9 @@ def in_threads(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
     """Map a function that releases the GIL over items, in a few threads."""
     if len(items) < 2:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as pool:
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    most = min(MAX_THREADS, int(wanted) if wanted.isdecimal() else MAX_THREADS)
+    with ThreadPoolExecutor(max(1, min(most, os.cpu_count() or 1))) as pool:
         return list(pool.map(function, items))
 
 

