@@ -672,22 +672,28 @@ class HWDAGIndex:
             yield self._filled
 
     def _header(self) -> Header:
-        reader, embedder = self.reader, self.embedder
-        # why optional: a user's reader may have no weights
-        dtype = getattr(reader, "dtype", None)
-        config = asdict(self._resolved())
+        from hwdag.lm.deferred import DeferredReader
+
+        config, embedder = self._resolved(), self.embedder
+        reader = self._reader_of(config)
+        # why optional: a user's reader may have no weights, and others are not loaded
+        dtype = None if isinstance(reader, DeferredReader) else getattr(reader, "dtype", None)
         return Header(
             reader.name,
             embedder.name,
             embedder.dimension,
-            config,
+            asdict(config),
             dtype=dtype,
             tokenizer=reader.tokenizer_fingerprint,
         )
 
     def _resolved(self) -> BuildConfig:
         config = self.config
-        return config.resolved(method_of(config, self._writer, self.reader))
+        return config.resolved(method_of(config, self._writer, self._searching.value))
+
+    def _reader_of(self, config: BuildConfig) -> Reader:
+        """Return the reader of a build; without points it counts tokens alone, and is not loaded."""
+        return self.reader if config.rules.has_points else self._searching.value
 
     def _find(
         self,
@@ -803,7 +809,8 @@ class HWDAGIndex:
             _LOGGER.warning("%s", estimate(builder.value, new))
 
     def _builder(self) -> GraphBuilder:
-        reader = self.reader
+        config = self._resolved()
+        reader = self._reader_of(config)
         if self.built_by not in (None, reader.name):
             raise IndexMismatch(
                 f"the index was built by {self.built_by!r}; {reader.name!r} may search it but not "
@@ -814,6 +821,5 @@ class HWDAGIndex:
                 f"{reader.name!r} has another tokenizer than when it built the index, so token counts "
                 "are not comparable; search with it, or build the index again"
             )
-        config = self._resolved()
         writer = points_writer(config, self._writer, reader)
         return GraphBuilder(reader, writer, self.embedder, config, self.prompts)
