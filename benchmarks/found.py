@@ -1,20 +1,18 @@
-"""Does the evidence hold an answer, and is the answer right? Rows, coefficients and a report.
+"""Does the evidence hold an answer, and is the answer right? Rows, coefficients and a report by kind.
 
-    python benchmarks/found.py rows train --skip 0      # a line for each question; continues an old run
+    python benchmarks/found.py rows train --limit 50    # a line for each question; continues an old run
     python benchmarks/found.py rows train --pool 25     # the same over one pool of documents
-    python benchmarks/found.py rows dev && python benchmarks/found.py rows dev --pool 4
+    python benchmarks/found.py rows dev --limit 40
     python benchmarks/found.py fit                      # writes core/hwdag/search/answerability.json
     python benchmarks/found.py report                   # AUC, calibration and coverage on the dev rows
-    python benchmarks/found.py rows train --short --skip 120
-    python benchmarks/found.py budgets                  # F1 by token budget and size of the collection
 
-The default reader answers questions over small collections (a few paragraphs, a document, several) and
-over a pool. In every second one there is no answer: the gold paragraphs are taken out, the question
-is one about other documents, or the data say so (Qasper). Rows are kept in the folder that HWDAG_FOUND
-names, ~/.cache/hwdag-found, with everything that is known of an answer. `--short` asks questions that
-have an answer over two to six paragraphs besides the gold ones, from 256 and from 512 tokens; nothing is
-fitted to these rows. `--reader FOLDER` asks another reader, with a folder there for its rows, and
-reports it by the fit to the default one.
+The default reader answers questions over small collections (a few paragraphs, a document, several), over
+a pool, and over whole collections: folders of `examples`, conversations, news. In nearly every second one
+there is no answer: the gold paragraphs are taken out, the question is one about other documents, an
+entity, number or date of it is exchanged for another one of the text ("near miss"), or the data say so.
+Rows are kept in the folder that HWDAG_FOUND names, ~/.cache/hwdag-found, with everything that is known of
+an answer. `--reader FOLDER` asks another reader, with a folder there for its rows, and reports it by the fit
+to the default one.
 
 Evidence *holds* an answer if it has the answer's words, or touches every gold paragraph. An answer is
 *right* if its F1 is at least 0.5, or it contains one of the right answers.
@@ -26,16 +24,19 @@ import argparse
 import json
 import os
 import random
+import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
+from own_documents import FOLLOW_UP, NEAR_MISS, UNANSWERABLE, auc, documents, places_of
+from own_documents import holds as has_words
+from own_documents import rows_of as read_rows
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -55,24 +56,37 @@ from hwdag.search.answerability import (
 )
 from hwdag.search.reading import by_section
 from hwdag.text.words import content_words, words
-from hwdag.types import Document
+from hwdag.types import Document, Node
 from hwdag_lab.eval.data import read_records
 from hwdag_lab.eval.schema import Question, Record
-from hwdag_lab.eval.statistics import bootstrap, paired_bootstrap
 from hwdag_lab.eval.text_metrics import f1
 
 DATA = Path(os.environ.get("HWDAG_DATA", "../shared/data"))
+EXAMPLES = Path(__file__).parents[1] / "examples"
 CACHE = Path(os.environ.get("HWDAG_FOUND", "~/.cache/hwdag-found")).expanduser()
 SETS = {
-    "train": ("hotpotqa", "squad", "ircot_demos", "musique", "fairytaleqa", "qasper"),
+    "train": (
+        *("hotpotqa", "squad", "ircot_demos", "musique", "fairytaleqa", "qasper"),
+        *("narrativeqa_summary", "boolq"),
+    ),
     "dev": ("hotpotqa", "squad", "2wikimultihopqa", "musique", "fairytaleqa", "qasper"),
 }
-TITLED = ("hotpotqa", "2wikimultihopqa", "musique")  # whose paragraphs are documents of their own
+FOLDERS = {
+    "train": ("own_documents", "more_documents", "table_documents"),
+    "dev": ("faq_documents", "interview_documents"),
+}
+WHOLE = {"train": (), "dev": ("locomo", "multihoprag_facts", "rgb_zh")}
+TITLED = (  # whose paragraphs are documents of their own
+    *("hotpotqa", "2wikimultihopqa", "musique", "boolq", "multihoprag_facts", "rgb_zh"),
+)
 BUDGETS = (128, 256, 512)
-COMPARED = (256, 512)
-VARIANTS = {"gold": 0.5, "removed": 0.3, "foreign": 0.2}
-SIZES = {"few": 0.4, "own": 0.35, "six": 0.25}
-BESIDE = {"few": (1, 3), "short": (2, 6)}  # paragraphs besides the gold ones
+VARIANTS = {"gold": 0.5, "removed": 0.2, NEAR_MISS: 0.2, "foreign": 0.1}
+SIZES = {"few": 0.45, "own": 0.4, "six": 0.15}
+BESIDE = {"few": (1, 3)}  # paragraphs besides the gold ones
+NO_ANSWER = ("Unanswerable",)
+ENTITY = re.compile(
+    r"(?<=[\w,;] )(?:[^\W\d_a-z]\w+(?: (?=[^\W\d_a-z]\w))?)+|\d[\d.,:]*\d|\d"
+)  # not at the start of a sentence
 PER_RECORD = 3  # questions
 GROUP = 6  # records of a collection, at most
 MOST_OWN = 12_000  # characters of a question's own document, about
@@ -85,8 +99,11 @@ LEAST_KEPT = 0.93  # share of right training answers that are kept
 FOLDS = 5
 BINS = 10
 PRECISION = 0.9
-STEP = 0.25
-RESAMPLES = 1000
+COLUMNS = (
+    *("kind", "n", "AUC of answerability, without p_yes", "with it", "AUC of confidence"),
+    *("expected right", "right", "calibration error", "kept at 90 % precision"),
+    *("refused, of right", "of those with an answer", "of others"),
+)
 
 
 @dataclass(frozen=True)
@@ -94,8 +111,10 @@ class Case:
     """A question over a collection, or a scope of the pool, with the budgets that it is asked with."""
 
     id: str
-    record: Record
-    question: Question
+    dataset: str
+    question: str
+    answers: tuple[str, ...]
+    places: tuple[tuple[str, str], ...]  # of the evidence: the name of a file or "", and the text
     variant: str
     budgets: tuple[int | None, ...]
     documents: tuple[Document, ...] = ()
@@ -105,13 +124,10 @@ class Case:
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("step", choices=("rows", "fit", "report", "budgets"))
+    parser.add_argument("step", choices=("rows", "fit", "report"))
     parser.add_argument("split", nargs="?", choices=("train", "dev"), default="train")
     parser.add_argument("--limit", type=int, default=150, help="questions of each set")
     parser.add_argument("--skip", type=int, default=0, help="records of each set to leave out")
-    parser.add_argument(
-        "--short", action="store_true", help="over short collections, for `budgets`"
-    )
     parser.add_argument("--pool", type=int, help="records of each set in one pool of documents")
     parser.add_argument("--reader", help="hub name or path (default: the embedded model)")
     options = parser.parse_args()
@@ -123,11 +139,10 @@ def main() -> None:
         if options.pool:
             write_pool(options.split, file, options.limit, options.pool)
         else:
-            write_rows(options.split, file, options.limit, options.skip, options.short)
+            write_whole(options.split, file, options.limit)
+            write_rows(options.split, file, options.limit, options.skip)
     elif options.step == "fit":
-        fit([row for row in rows_of(CACHE / "train.jsonl") if ":short:" not in row["id"]])
-    elif options.step == "budgets":
-        print(budgets(rows_of(folder / "train.jsonl")))
+        fit(rows_of(CACHE / "train.jsonl"))
     else:
         print(report(rows_of(folder / "dev.jsonl"), is_default=options.reader is None))
 
@@ -154,9 +169,9 @@ class Rows:
                 self._done.add(name)  # a pool draws some questions more than once
 
 
-def write_rows(split: str, rows: Rows, limit: int, skip: int, short: bool) -> None:
+def write_rows(split: str, rows: Rows, limit: int, skip: int) -> None:
     """Ask the questions of a split, the sets in turn, and append a row for each budget."""
-    for case in in_turn([cases(split, name, limit, skip, short) for name in SETS[split]]):
+    for case in in_turn([cases(split, name, limit, skip) for name in SETS[split]]):
         if rows.lacks(case):
             with HWDAGIndex.from_documents(
                 case.documents, reader=rows.reader, method="evidence"
@@ -173,6 +188,73 @@ def write_pool(split: str, rows: Rows, limit: int, size: int) -> None:
     ) as index:
         for case in in_turn([pool_cases(split, rs, size, [*documents], limit) for rs in chosen]):
             rows.write(index, case)
+
+
+def write_whole(split: str, rows: Rows, limit: int) -> None:
+    """Ask the questions of whole collections: of folders, and of records that say what has no answer."""
+    collections = [folder_cases(name, limit) for name in FOLDERS[split]]
+    collections += [one for name in WHOLE[split] for one in whole_cases(split, name, limit)]
+    for read, asked in collections:
+        if any(map(rows.lacks, asked)):
+            with HWDAGIndex.from_documents(read, reader=rows.reader, method="evidence") as index:
+                for case in asked:
+                    rows.write(index, case)
+
+
+def folder_cases(name: str, limit: int) -> tuple[list[Document], list[Case]]:
+    """Return the files of a folder of `examples`, and its questions that are no follow-ups.
+
+    All those that the files do not answer, and twice `limit` others.
+    """
+    folder = EXAMPLES / name
+    asked = [r for one in ("questions", "refusals") for r in read_rows(folder / f"{one}.jsonl")]
+    random.Random(name).shuffle(asked)
+    found, left = list[Case](), 2 * limit
+    for row in asked:
+        left -= bool(is_answered := row["kind"] not in (FOLLOW_UP, NEAR_MISS, UNANSWERABLE))
+        if row["kind"] != FOLLOW_UP and (left >= 0 or not is_answered):
+            variant = "gold" if is_answered else row["kind"]
+            places = tuple(places_of(row)) if variant == "gold" else ()
+            id_ = f"{name}:{row['id']}:{variant}:whole"
+            answers = tuple(row["answers"]) or NO_ANSWER
+            found.append(Case(id_, name, row["question"], answers, places, variant, (None,)))
+    return list(documents(folder)), found
+
+
+def whole_cases(split: str, name: str, limit: int) -> Iterator[tuple[list[Document], list[Case]]]:
+    """Yield the records of a set whole, with as many questions that have an answer as have none."""
+    records = shuffled(split, name, 7)
+    for record in records:
+        questions = list(record.questions)
+        random.Random(record.id).shuffle(questions)
+        most = -(-limit // len(records))
+        with_none = [q for q in questions if q.answers == NO_ANSWER][:most]
+        others = [q for q in questions if q.evidence][: most if with_none else 2 * most]
+        read = list(documents_of(record, None))
+        yield (
+            read,
+            [
+                record_case(record, q, UNANSWERABLE if q in with_none else "gold", "whole", (None,))
+                for q in (*with_none, *others)
+            ],
+        )
+
+
+def record_case(
+    record: Record,
+    question: Question,
+    variant: str,
+    size: str,
+    asked: tuple[int | None, ...],
+    read: tuple[Document, ...] = (),
+    scope: Scope | None = None,
+) -> Case:
+    """Return a question of a record as a case."""
+    name = f"{record.dataset}:{question.id}:{variant}:{size}"
+    places = tuple(("", record.text[s.start : s.end]) for s in question.evidence)
+    return Case(
+        name, record.dataset, question.text, question.answers, places, variant, asked, read, scope
+    )
 
 
 def rows_of(path: Path) -> list[dict]:
@@ -211,7 +293,7 @@ def shuffled(split: str, name: str, seed: int) -> list[Record]:
     return records
 
 
-def cases(split: str, name: str, limit: int, skip: int, short: bool) -> Iterator[Case]:
+def cases(split: str, name: str, limit: int, skip: int) -> Iterator[Case]:
     """Yield the questions of a set, each over a collection of its own."""
     records = shuffled(split, name, 7)
     records = records[skip % max(1, len(records) - 20) :]
@@ -219,57 +301,71 @@ def cases(split: str, name: str, limit: int, skip: int, short: bool) -> Iterator
     for i, record in enumerate(records):
         others = [records[(i + j) % len(records)] for j in range(1, GROUP + 1)]
         chance = random.Random(zlib.crc32(f"{record.id}{count}".encode()))
-        questions = [
-            q for q in record.questions if q.evidence or (q.type == "unanswerable" and not short)
-        ]
+        questions = [q for q in record.questions if q.evidence or q.type == UNANSWERABLE]
         chance.shuffle(questions)
         for question in questions[:PER_RECORD]:
             if count == limit:
                 return
-            yield case_of(split, record, question, others, chance, short)
+            yield case_of(split, record, question, others, chance)
             count += 1
 
 
 def case_of(
-    split: str,
-    record: Record,
-    question: Question,
-    others: Sequence[Record],
-    chance: random.Random,
-    short: bool,
+    split: str, record: Record, question: Question, others: Sequence[Record], chance: random.Random
 ) -> Case:
     """Return a question over some documents, with or without its gold paragraphs."""
     variant = chance.choices(list(VARIANTS), list(VARIANTS.values()))[0]
-    if question.type == "unanswerable":
-        variant = "unanswerable"
+    if question.type == UNANSWERABLE:
+        variant = UNANSWERABLE
     size = chance.choices(list(SIZES), list(SIZES.values()))[0]
-    if short:
-        variant, size = "gold", "short"
     home = others[0] if variant == "foreign" else record
     gold = {*question.evidence, *(span for spans in question.evidence_sets for span in spans)}
-    keep = {
-        i
-        for i, p in enumerate(home.paragraphs)
-        if variant != "removed" or not any(p.span.overlap(span) for span in gold)
-    }
-    must = {i for i in keep if home is record and home.paragraphs[i].span in gold}
+    is_gold = [any(p.span.overlap(span) for span in gold) for p in home.paragraphs]
+    asked_of = set[int]()
+    if variant == NEAR_MISS:
+        question, asked_of = near_miss(record, question, is_gold, chance)
+        variant = NEAR_MISS if asked_of else "removed"
+    keep = {i for i, known in enumerate(is_gold) if variant != "removed" or not known}
+    must = asked_of | {i for i in keep if home is record and home.paragraphs[i].span in gold}
     spare = sorted(keep - must)
     length = sum(len(p.span) for p in home.paragraphs) or 1
     most = len(spare) * MOST_OWN // length
     if size in BESIDE:
         most = chance.randint(*BESIDE[size])
     keep = must | set(chance.sample(spare, min(len(spare), most)))
-    documents = list(documents_of(home, keep))
+    read = list(documents_of(home, keep))
     if size == "six":
         more = [one for r in others[1:] for one in documents_of(r, None)]
         sizes = np.cumsum([len(one.text) for one in more])
-        documents += [one for one, end in zip(more, sizes, strict=True) if end < MOST_MORE]
-    chance.shuffle(documents)
+        read += [one for one, end in zip(more, sizes, strict=True) if end < MOST_MORE]
+    chance.shuffle(read)
     asked: tuple[int | None, ...] = (chance.choice(BUDGETS) if split == "train" else None,)
-    if split == "train" and variant == "gold" and size in BESIDE:
-        asked = COMPARED if short else BUDGETS
-    name = f"{record.dataset}:{question.id}:{variant}:{size}"
-    return Case(name, record, question, variant, asked, tuple(documents))
+    return record_case(record, question, variant, size, asked, tuple(read))
+
+
+def near_miss(
+    record: Record, question: Question, is_gold: Sequence[bool], chance: random.Random
+) -> tuple[Question, set[int]]:
+    """Exchange an entity of a question for one of another paragraph that no gold one has.
+
+    Return the question and the number of that paragraph; the question as it was and no number if there is
+    no such entity.
+    """
+    texts = [record.text[p.span.start : p.span.end] for p in record.paragraphs]
+    golden = " ".join(text for text, known in zip(texts, is_gold, strict=True) if known)
+    known = f"{golden} {question.text}".lower()
+    new = [
+        (entity, i)
+        for i, text in enumerate(texts)
+        for entity in ENTITY.findall(text)
+        if not is_gold[i] and entity.lower() not in known
+    ]
+    chance.shuffle(new)
+    for old in chance.sample(found := ENTITY.findall(question.text), len(found)):
+        for entity, i in new:
+            if entity[0].isdigit() == old[0].isdigit():
+                return replace(question, text=question.text.replace(old, entity)), {i}
+    return question, set()
 
 
 def pool_cases(
@@ -279,7 +375,7 @@ def pool_cases(
     inside, outside = records[:size], records[size:]
     for i in range(limit):
         chance = random.Random(f"{i}{records[0].id}")
-        variant = tuple(VARIANTS)[i % 3]
+        variant = ("gold", "removed", "foreign")[i % 3]
         if variant == "removed" and records[0].dataset not in TITLED:
             variant = "gold"
         among = outside if variant == "foreign" else inside
@@ -290,8 +386,7 @@ def pool_cases(
         gold = {f"{record.id}/{p.id}" for p in record.paragraphs if p.span in question.evidence}
         scope = Scope([d for d in documents if d not in gold]) if variant == "removed" else None
         budget = chance.choice(BUDGETS[1:]) if split == "train" else None
-        name = f"{record.dataset}:{question.id}:{variant}:pool"
-        yield Case(name, record, question, variant, (budget,), scope=scope)
+        yield record_case(record, question, variant, "pool", (budget,), scope=scope)
 
 
 def documents_of(record: Record, keep: set[int] | None) -> Iterator[Document]:
@@ -301,6 +396,8 @@ def documents_of(record: Record, keep: set[int] | None) -> Iterator[Document]:
     if record.dataset in TITLED:
         for p, text in zip(kept, texts, strict=True):
             yield Document(f"{record.id}/{p.id}", text, p.title)
+    elif texts and record.dataset in WHOLE["dev"]:
+        yield record.whole
     elif texts:
         headed = [f"# {p.title}\n\n" if p.title else "" for p in kept]
         whole = "\n\n".join(map(str.__add__, headed, texts))
@@ -315,34 +412,48 @@ def entries_of(index: HWDAGIndex) -> list:
 
 def answered(index: HWDAGIndex, case: Case, budget: int | None) -> dict:
     """Everything that is known of an answer."""
-    question, answers = case.question, list(case.question.answers)
     config = SearchConfig(token_budget=budget)
-    answer = index.answer(question.text, config=config, scope=case.scope, max_new_tokens=NEW_TOKENS)
-    steps = answer.retrieval.steps
+    answer = index.answer(case.question, config=config, scope=case.scope, max_new_tokens=NEW_TOKENS)
+    nodes = [step.node for step in answer.retrieval.steps]
     inside = case.scope and set(case.scope.document_ids or ())
     entries = [e for e in entries_of(index) if not inside or e.document.id in inside]
-    vectors = np.concatenate([entry.vectors for entry in entries])
-    cosines = vectors @ index.embedder.embed_query(question.text)
-    paragraphs = [case.record.text[s.start : s.end] for s in question.evidence]
-    read = "\n".join(step.node.text for step in steps).lower()
+    cosines = np.concatenate([e.vectors for e in entries]) @ index.embedder.embed_query(
+        case.question
+    )
+    numbers = {
+        (e.document.id, node.id): i
+        for i, (e, node) in enumerate((e, node) for e in entries for node in e.graph.nodes)
+    }
+    read = "\n".join(node.text for node in nodes).lower()
     return {
-        "set": case.record.dataset,
+        "set": case.dataset,
         "variant": case.variant,
-        "question": question.text,
-        "answers": answers,
+        "question": case.question,
+        "answers": case.answers,
         "budget": budget,
         "tokens": sum(node.tokens for entry in entries for node in entry.graph.nodes),
-        "nodes": len(vectors),
+        "nodes": len(cosines),
         "text": answer.reply,
-        "f1": f1(answer.reply, answers),
+        "f1": f1(answer.reply, case.answers),
         "likelihood": answer.likelihood,
         "p_yes": answer.retrieval.p_yes,
+        "answerability": answer.retrieval.answerability,
+        "confidence": answer.confidence,
+        "found": answer.found,
+        "seconds": answer.usage.seconds,
         "cosines": np.sort(cosines)[::-1][:20].round(4).tolist(),
         "cosine_mean": float(cosines.mean()),
-        "texts": [text for _, text in by_section([step.node for step in steps])],
-        "touched": [any(step.node.text in p for step in steps) for p in paragraphs],
-        "held": any(one.lower() in read for one in answers),
+        "texts": [text for _, text in by_section(nodes)],
+        "lines": [node.text for node in nodes],
+        "near": [float(cosines[numbers[node.document_id, node.id]].round(4)) for node in nodes],
+        "touched": [any(touches(node, *place) for node in nodes) for place in case.places],
+        "held": any(one.lower() in read for one in case.answers),
     }
+
+
+def touches(node: Node, file: str, text: str) -> bool:
+    """Return whether a node is in a paragraph, or has all words of the evidence in a file."""
+    return has_words(node, file, text) if file else node.text in text or text in node.text
 
 
 def holds(row: dict) -> bool:
@@ -424,7 +535,7 @@ def fitted(
 
 
 def report(rows: list[dict], *, is_default: bool) -> str:
-    """Return the tables of the dev rows by fields of the package; p_yes is used of the default reader."""
+    """Return a line for each set of the dev rows, each variant, and all; p_yes is used of the default reader."""
     fitted = json.loads(COEFFICIENTS.read_text("utf-8"))
 
     def said(name: str, signals: dict[str, float]) -> float:
@@ -436,58 +547,33 @@ def report(rows: list[dict], *, is_default: bool) -> str:
     bare = np.array([said("evidence", evidence_of(row)) for row in rows])
     read = np.array([said("evidence and p_yes", read_of(row)) for row in rows])
     likely = read if is_default else bare
-    sure = [said("answer", answer_of(row, p)) for row, p in zip(rows, likely, strict=True)]
-    likelihood = np.exp([row["likelihood"] or 0.0 for row in rows])
-    lines = [
-        f"{len(rows)} questions; {held.mean():.2f} hold an answer, {right.mean():.2f} are right",
-        "",
-        "| told | from | AUC | calibration error | kept at 90 % precision |",
-        "| :--- | :--- | ---: | ---: | ---: |",
-        line("the evidence holds an answer", "evidence", held, bare),
-        line("the evidence holds an answer", "evidence, p_yes", held, read),
-        line("the answer is right", "likelihood alone", right, likelihood),
-        line("the answer is right", "answerability alone", right, likely),
-        line("the answer is right", "both", right, np.array(sure)),
-        "",
-        "| confidence | n | mean | right |",
-        "| :--- | ---: | ---: | ---: |",
-        *(bracket(right, np.array(sure), low) for low in np.arange(0, 1, STEP)),
-        "",
-        "| refused | n | share |",
-        "| :--- | ---: | ---: |",
-    ]
+    sure = np.array(
+        [said("answer", answer_of(row, p)) for row, p in zip(rows, likely, strict=True)]
+    )
     short = np.array([is_short(row["text"]) for row in rows])
     unlikely = likely < fitted["least answerability"]
-    refused = (np.array(sure) < fitted["least confidence"]) & (short | unlikely)
-    for name, mask in {"evidence holds an answer": held, "answered rightly": right}.items():
-        lines.append(refusals(name, mask, refused))
-    for variant in dict.fromkeys(row["variant"] for row in rows):
-        mask = np.array([row["variant"] == variant for row in rows])
-        lines.append(refusals(variant, mask, refused))
+    refused = (sure < fitted["least confidence"]) & (short | unlikely)
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    groups = [(key, row[key]) for key in ("set", "variant") for row in rows]
+    for key, value in [*dict.fromkeys(groups), ("", "all")]:
+        own = np.array([not key or row[key] == value for row in rows])
+        cells = [
+            *(
+                auc(labels[own], value[own]).rpartition(",")[0]
+                for labels, value in ((held, bare), (held, likely), (right, sure))
+            ),
+            *(f"{sure[own].sum():.1f}", f"{right[own].sum()}"),
+            f"{calibration_error(right[own], sure[own]):.2f}",
+            f"{coverage(right[own], sure[own]):.2f}",
+            *(share(refused[own & group]) for group in (right, held, ~held)),
+        ]
+        lines.append(f"| {value} | {own.sum()} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def bracket(labels: np.ndarray, said: np.ndarray, low: float) -> str:
-    """Return the share of right rows among those with a probability of `low` to `low` + `STEP`."""
-    own = (said >= low) & (said < low + STEP)
-    means = f"{said[own].mean():.2f} | {labels[own].mean():.2f}" if own.any() else " | "
-    return f"| {low:.2f} to {low + STEP:.2f} | {own.sum()} | {means} |"
-
-
-def refusals(name: str, mask: np.ndarray, refused: np.ndarray) -> str:
-    """Return the share of some rows that is refused."""
-    return f"| {name} | {mask.sum()} | {refused[mask].mean():.2f} |"
-
-
-def line(what: str, source: str, labels: np.ndarray, said: np.ndarray) -> str:
-    """Return measures of how good a probability is."""
-    chance = np.random.default_rng(0)
-    draws = (chance.integers(0, len(labels), len(labels)) for _ in range(RESAMPLES))
-    aucs = [roc_auc_score(labels[d], said[d]) for d in draws if 0 < labels[d].mean() < 1]
-    low, high = np.quantile(aucs, [0.025, 0.975])
-    auc = f"{roc_auc_score(labels, said):.2f} [{low:.2f}, {high:.2f}]"
-    kept = f"{coverage(labels, said):.2f}"
-    return f"| {what} | {source} | {auc} | {calibration_error(labels, said):.3f} | {kept} |"
+def share(chosen: np.ndarray) -> str:
+    """Return the share of rows that are chosen."""
+    return f"{chosen.mean():.2f} of {len(chosen)}" if len(chosen) else ""
 
 
 def calibration_error(labels: np.ndarray, said: np.ndarray) -> float:
@@ -502,29 +588,6 @@ def coverage(labels: np.ndarray, said: np.ndarray) -> float:
     order = np.argsort(-said)
     precision = np.cumsum(labels[order]) / np.arange(1, len(order) + 1)
     return float((np.flatnonzero(precision >= PRECISION) + 1).max(initial=0) / len(order))
-
-
-def budgets(rows: list[dict]) -> str:
-    """F1 from 256 and from 512 tokens of questions that were asked with both, by size of the collection."""
-    asked: dict[str, dict] = {}
-    for row in rows:
-        if row["variant"] == "gold":
-            asked.setdefault(row["id"].rsplit(":", 1)[0], {})[row["budget"]] = row
-    less, more = COMPARED
-    lines = [f"| tokens in all | n | F1 from {less} | from {more} | difference |", "|---" * 5 + "|"]
-    for low, high in ((less + 1, more), (more + 1, 2 * more), (2 * more + 1, 1 << 30)):
-        own = [
-            (one[less]["f1"], one[more]["f1"])
-            for one in asked.values()
-            if set(COMPARED) <= one.keys() and low <= one[more]["tokens"] <= high
-        ]
-        first, second = map(list, zip(*own, strict=True)) if own else ([], [])
-        cells = (
-            (bootstrap(first), bootstrap(second), paired_bootstrap(first, second)) if own else ()
-        )
-        size = f"{low:,} to {high:,}" if high <= 2 * more else "more"
-        lines.append(f"| {size} | {len(own)} | {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":
