@@ -83,6 +83,11 @@ class _Book:
         properties = root.find(f"{_MAIN}workbookPr")
         is_1904 = properties is not None and properties.get("date1904") in ("1", "true")
         self.epoch = CALENDAR_MAC_1904 if is_1904 else CALENDAR_WINDOWS_1900
+        calculation = root.find(f"{_MAIN}calcPr")
+        self._is_uncomputed = calculation is not None and calculation.get("fullCalcOnLoad") in (
+            "1",
+            "true",
+        )
         places = package.by_id(main)
         self.sheets = [
             (
@@ -109,6 +114,8 @@ class _Book:
     def shown(self, cell: Any, noted: Counter[str]) -> str:
         """Return what a cell shows; its formula if no value is stored."""
         kind, written = cell.get("t", "n"), cell.findtext(f"{_MAIN}v")
+        if self._is_uncomputed and written == "0" and cell.find(f"{_MAIN}f") is not None:
+            written = None  # programs that compute nothing, such as pandas, store 0
         if kind == "inlineStr":
             inner = cell.find(f"{_MAIN}is")
             text = "" if inner is None else _string(inner)

@@ -9,6 +9,7 @@ import pytest
 from hwdag_files.workbook import workbook_content
 
 openpyxl = pytest.importorskip("openpyxl")
+xlsxwriter = pytest.importorskip("xlsxwriter")
 pytestmark = pytest.mark.slow
 
 
@@ -93,6 +94,21 @@ def test_a_merged_cell_is_in_all_its_rows_even_if_the_first_is_hidden():
 def test_formulas_without_a_value_are_noted():
     book, _ = sheet_of([["n", "double"], [3, "=A2*2"], [4, "=A3*2"]])
     assert content(book).notes == ("2 formulas without a stored value: the formula is read",)
+
+
+def test_a_zero_that_nobody_computed_is_no_value():
+    """XlsxWriter, which pandas uses, stores 0 for every formula, and asks Excel to compute all."""
+    file = io.BytesIO()
+    with xlsxwriter.Workbook(file) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["n", "double", "half", "rest"])
+        sheet.write_number(1, 0, 4)
+        sheet.write_formula(1, 1, "=A2*2")
+        sheet.write_formula(1, 2, "=A2/2", value=2)
+        sheet.write_number(1, 3, 0)
+    found = workbook_content(file.getvalue())
+    assert found.text.endswith("| 4, double: =A2*2, half: 2, rest: 0")
+    assert found.notes == ("1 formula without a stored value: the formula is read",)
 
 
 def test_a_format_that_hides_a_value_hides_it():
