@@ -21,6 +21,7 @@ from hwdag_files.values import as_shown
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _REPEATED = frozenset({"dt", "ftr", "sldNum", "hdr"})
 """Kinds of placeholders that are on every slide."""
@@ -81,8 +82,20 @@ def _is_text_of_layout(shape: Any) -> bool:
     return shape.has_text_frame and not shape.is_placeholder and bool(shape.text_frame.text.strip())
 
 
+def _choose(tree: Any) -> None:
+    """Replace alternatives, which python-pptx passes over, by their shapes: text boxes with formulas have them."""
+    for both in [*tree.iter(f"{_MC}AlternateContent")]:
+        found = [*both.iterfind(f"{_MC}Choice[1]/*")]
+        if not any(one.tag.endswith(("}sp", "}grpSp")) for one in found):
+            found = [*both.iterfind(f"{_MC}Fallback/*")] or found
+        for shape in found:
+            both.addprevious(shape)
+        both.getparent().remove(both)
+
+
 class _Slide:
     def __init__(self, slide: Any, size: tuple[int, int], noted: Counter[str]) -> None:
+        _choose(slide._element)
         self.slide = slide
         self.size = size
         self.noted = noted
@@ -99,6 +112,8 @@ class _Slide:
         yield from body
         kinds = {one.reltype.rsplit("/", 1)[-1] for one in self.slide.part.rels.values()}
         self.noted["comment"] += "comments" in kinds
+        if self.slide.has_notes_slide:
+            _choose(self.slide.notes_slide._element)
         frame = self.slide.notes_slide.notes_text_frame if self.slide.has_notes_slide else None
         if frame is not None and frame.text.strip():
             self.noted["notes"] += 1

@@ -219,6 +219,23 @@ def test_formulas_are_read():
     assert lines(deck)[1:] == ["So $x=1$"]
 
 
+@pytest.mark.parametrize("chosen", ["Choice", "Fallback"])
+def test_the_shape_of_two_alternatives_is_read_once(chosen):
+    """PowerPoint writes so what earlier versions do not know, such as a text box with a formula."""
+    deck = show()
+    shapes = slide_of(deck).shapes
+    shape = box(shapes, "Mass and energy are one.")._element
+    both = pptx.oxml.parse_xml(
+        '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+        '<mc:Choice Requires="a14"/><mc:Fallback/></mc:AlternateContent>'
+    )
+    shape.addprevious(both)
+    if chosen == "Choice":
+        both[1].append(box(shapes, "An old picture of it.")._element)
+    both[["Choice", "Fallback"].index(chosen)].append(shape)
+    assert lines(deck)[1:] == ["Mass and energy are one."]
+
+
 def test_a_title_of_several_lines_is_one_heading():
     deck = show()
     slide_of(deck, "The harbour\vof Hamar")
