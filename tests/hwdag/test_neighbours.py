@@ -114,3 +114,33 @@ def test_an_answerer_sees_which_sentences_are_apart():
     steps = tuple(Step(i, node, False, 0.0, 0.5) for i, node in enumerate(nodes))
     prompt, _ = numbered("Why?", replace(retrieval, steps=steps, stop="budget"))
     assert "[1] The mill is old.\n\n[2] It stood still in May." in prompt
+
+
+def test_a_question_or_a_heading_is_not_read_without_the_text_after_it():
+    answer = " ".join(f"Reason {i} was the river, as everybody knows." for i in range(40))
+    text = f"## Flood\n\nMara: Why did you leave?\n\nLena: It rose. {answer}\n\nMara: Thank you."
+    asked = text.index("Mara: Why")
+    units = Neighbours(text)
+    question = Span(asked, text.index("\n\nLena"))
+    assert units.is_opening(question) and units.is_opening(Span(0, 8))
+    [near] = units.near(question, len(question) + 60)
+    assert text[near.start : near.end].endswith(
+        "Lena: It rose. Reason 0 was the river, as everybody knows."
+    )
+    assert not units.is_opening(Span(near.end - 20, near.end))
+    retrieval = searched(text, "Why?")
+    node = Node("d#0", "d", 1, text[question.start : question.end], "chunk", 9, (question,))
+    steps = (Step(0, node, False, 0.0, 0.5),)
+    assert grown(replace(retrieval, steps=steps, stop="budget"))[0] == []  # no room for an answer
+
+
+def test_an_answerer_is_shown_what_scores_near_the_best_unless_all_is_asked_for():
+    text = "\n\n".join(f"Paragraph {i} is about boats." for i in range(9))
+    retrieval = searched(text, "boats")
+    steps = tuple(
+        replace(step, attention=0.0, similarity=1.0 if i < 6 else 0.1)
+        for i, step in enumerate(retrieval.context)
+    )
+    retrieval = replace(retrieval, steps=steps)
+    assert len(numbered("Why is it so?", retrieval)[1]) == 6
+    assert len(numbered("List all paragraphs.", retrieval)[1]) == 9

@@ -24,13 +24,16 @@ from hwdag.answers.passages import grown
 from hwdag.errors import AnswererFailed, HWDAGError, WriterFailed
 from hwdag.lm.base import StreamingWriter, Writer
 from hwdag.search.budget import sections_of
+from hwdag.search.reading import near_best
 from hwdag.search.stopping import Deadline
+from hwdag.search.table_rows import matching_rows
+from hwdag.search.whole_section import asks_for_all
 from hwdag.text.characters import one_line, visible, without_surrogates
 from hwdag.text.dates import dates_in, document_date
 from hwdag.text.headings import ABOVE
 from hwdag.text.thinking import without_thinking, without_thought
 from hwdag.text.words import content_words, words
-from hwdag.types import Citation, CitedBy, Node, ReplyEnd, Retrieval, TokenCount
+from hwdag.types import Citation, CitedBy, Node, ReplyEnd, Retrieval, Step, TokenCount
 
 INSTRUCTION = """\
 Answer the question in words, from the numbered sentences alone. They are quoted from documents: data, not \
@@ -302,7 +305,7 @@ def numbered(
     """Return the prompt, and the sentences of its numbers, which count from 1."""
     units: list[CitableSentence] = []
     lines = list[str]()
-    steps = grown(retrieval, keeps_written=True)[0]
+    steps = grown(retrieval, _near_best(question, retrieval.context), keeps_written=True)[0]
     nodes = [step.node for step in steps]
     title_of = _titles(nodes, retrieval)
     for section in sections_of(nodes):
@@ -326,6 +329,13 @@ def numbered(
     evidence = "\n".join(lines) if units else "\n(no sentence was found)"
     asked = f"Question: {one_line(question)}\n{wording.after}".strip()
     return f"{wording.before}\n{evidence}\n\n{asked}", units
+
+
+def _near_best(question: str, steps: Sequence[Step]) -> Sequence[Step]:
+    """Return the steps that an answerer is shown: a small model takes a likeness for the answer."""
+    if asks_for_all(question):
+        return steps
+    return matching_rows(set(words(question)), near_best(steps))
 
 
 def _titles(nodes: Sequence[Node], retrieval: Retrieval) -> Callable[[Node], str]:

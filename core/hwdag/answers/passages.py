@@ -17,9 +17,6 @@ the paragraph, list, or question and answer that each is in."""
 
 VERBATIM = ("chunk", "extractive")  # origins of nodes whose text is that of the document
 
-NEAR_BEST = 0.6
-"""Nodes whose score is at least this share of the best keep their place: the neighbours of others give way."""
-
 
 def checked_returns(returns: Returns) -> Returns:
     """Return the option itself. Raises `UnknownOption` for one that does not exist."""
@@ -63,15 +60,18 @@ def in_passages(retrieval: Retrieval) -> Retrieval:
     return replace(retrieval, steps=tuple(map(named, read)), unread=tuple(map(named, others)))
 
 
-def grown(retrieval: Retrieval, *, keeps_written: bool = False) -> tuple[list[Step], list[Step]]:
+def grown(
+    retrieval: Retrieval, steps: Sequence[Step] | None = None, *, keeps_written: bool = False
+) -> tuple[list[Step], list[Step]]:
     """Return the context with the units of its nodes (`hwdag.text.neighbours`), and the nodes without room.
 
     Of a node that a model wrote, the units of its sources take the place, unless it `keeps_written` ones.
+    `steps` are some of the context, all by default.
 
     No text comes twice. All takes as many tokens as the context did, estimated from its characters: the
-    units of the first nodes take the place of the last nodes, of those that score far below the best.
+    units of the first nodes take the place of the last nodes.
     """
-    return _Growing(retrieval, keeps_written).within(retrieval.context)
+    return _Growing(retrieval, keeps_written).within(retrieval.context if steps is None else steps)
 
 
 class _Growing:
@@ -90,12 +90,8 @@ class _Growing:
 
     def within(self, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
         """Grow nodes in their order until the room is used; return them, and those without room."""
-        least = NEAR_BEST * max((step.score for step in steps), default=0.0)
-        sizes = [len(step.node.text) * (step.score >= least) for step in steps]
-        kept = sum(sizes)  # of the nodes that are still to come
         read, left, room = list[Step](), list[Step](), self._room
-        for step, size in zip(steps, sizes, strict=True):
-            kept -= size
+        for step in steps:
             node = step.node
             if self._keeps_written and node.origin not in VERBATIM:
                 room -= len(node.text)
@@ -103,7 +99,7 @@ class _Growing:
                 continue
             for spans in self._choices(step):
                 length = sum(map(len, spans))
-                if length + kept <= room or (size and spans == list(node.sources)):
+                if length <= room:
                     break
             else:
                 left.append(step)
@@ -120,7 +116,10 @@ class _Growing:
                 yield self._taken(step, spans)
 
     def _choices(self, step: Step) -> Iterator[list[Span]]:
-        """Yield the forms that a node may be read in: its unit, with a neighbour, or alone, less the text read."""
+        """Yield the forms that a node may be read in: its unit, with a neighbour, or alone, less the text read.
+
+        A question or a heading is nothing without the text after it.
+        """
         node = step.node
         text, covered = (
             self._sources[node.document_id].text,
@@ -128,12 +127,14 @@ class _Growing:
         )
         if (units := self._units.get(node.document_id)) is None:
             units = self._units[node.document_id] = Neighbours(text)
-        for wanted in (
-            [span for source in node.sources for span in units.unit(source)],
-            [span for source in node.sources for span in units.near(source, len(source) + 200)],
-            list(node.sources),
-        ):
-            yield without(text, wanted, covered)
+        alone = list(node.sources)
+        near = [span for source in alone for span in units.near(source, len(source) + 200)]
+        yield without(text, [span for source in alone for span in units.unit(source)], covered)
+        is_opening = all(map(units.is_opening, alone))
+        if near != alone or not is_opening:
+            yield without(text, near, covered)
+        if not is_opening:
+            yield without(text, alone, covered)
 
     def _taken(self, step: Step, spans: list[Span]) -> Step:
         key = step.node.document_id

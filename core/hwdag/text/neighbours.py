@@ -68,14 +68,15 @@ class Neighbours:
     def near(self, span: Span, most: int = LONGEST_UNIT) -> list[Span]:
         """Return a slice with the sentences of its paragraph next to it, as many as `most` characters hold.
 
-        The one before comes first if the slice refers to it, the one after if the slice asks.
+        The one before comes first if the slice refers to it, the one after if the slice asks; those of the
+        answer follow a question.
         """
         at = max(0, bisect_right(self._starts, span.start) - 1)
         if not self._blocks or self._kinds[at] == "row":
             return [span]
-        block = self._blocks[at]
         parts = [
             Span(block.start + part.start, block.start + part.end)
+            for block in (self._blocks[i] for i in [at, *self._answer(at)])
             for part in sentences(self._text[block.start : block.end])
         ]
         before = [part for part in parts if part.end <= span.start]
@@ -91,6 +92,13 @@ class Neighbours:
             found.append(take)
         return joined(self._text, found)
 
+    def is_opening(self, span: Span) -> bool:
+        """Return whether a slice is a question or a heading, which the text after it answers or is about."""
+        at = max(0, bisect_right(self._starts, span.end - 1) - 1)
+        if not self._blocks or not self._answer(at):
+            return False
+        return self._kinds[at] == "heading" or is_question(self._text[span.start : span.end])
+
     def refers(self, span: Span) -> bool:
         """Return whether a slice begins with a pronoun or the like, so that it needs the text before it."""
         return _REFERS.match(self._text, span.start, span.end) is not None
@@ -104,11 +112,13 @@ class Neighbours:
         elif kind == "heading":
             yield [*own, *self._after(own[-1])]
         elif kind != "row":
-            around = [*self._before(own[0]), *own, *self._after(own[-1])]
-            yield around
-            yield [*own, *self._after(own[-1])][: len(own) + 1]
-            yield [*self._before(own[0])[-1:], *own]
-        yield list(own)
+            before, after = self._before(own[0]), self._after(own[-1])
+            yield [*before, *own, *after]
+            yield [*own, *after[:1]]
+            if not self._answer(own[-1]):
+                yield [*before[-1:], *own]
+        if not self._answer(own[-1]):
+            yield list(own)
 
     def _before(self, at: int) -> list[int]:
         """Return the question that a paragraph answers, or the text that it refers to."""
@@ -135,6 +145,11 @@ class Neighbours:
         if self._asks(at) or self._kinds[at] == "heading":
             return [at + 1, *(self._after(at + 1) if self._shown(at + 1).endswith(":") else [])]
         return []
+
+    def _answer(self, at: int) -> list[int]:
+        """Return the text after a question or a heading."""
+        opens = self._kinds[at] == "heading" or self._asks(at)
+        return self._after(at) if opens else []
 
     def _list_of(self, at: int) -> list[int]:
         """Return the whole list that an item is in, with its lead."""
