@@ -305,7 +305,7 @@ def numbered(
     """Return the prompt, and the sentences of its numbers, which count from 1."""
     units: list[CitableSentence] = []
     lines = list[str]()
-    steps = grown(retrieval, _near_best(question, retrieval.context), keeps_written=True)[0]
+    steps = grown(retrieval, _near_best(question, retrieval), keeps_written=True)[0]
     nodes = [step.node for step in steps]
     title_of = _titles(nodes, retrieval)
     for section in sections_of(nodes):
@@ -331,9 +331,10 @@ def numbered(
     return f"{wording.before}\n{evidence}\n\n{asked}", units
 
 
-def _near_best(question: str, steps: Sequence[Step]) -> Sequence[Step]:
-    """Return the steps that an answerer is shown: a small model takes a likeness for the answer."""
-    if asks_for_all(question):
+def _near_best(question: str, retrieval: Retrieval) -> Sequence[Step]:
+    """Return the steps that an answerer is shown; a small model takes a likeness for the answer."""
+    steps = retrieval.context
+    if not retrieval.is_ranked or asks_for_all(question):
         return steps
     return matching_rows(set(words(question)), near_best(steps))
 

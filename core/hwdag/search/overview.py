@@ -82,6 +82,7 @@ def read_overview(view: View, question: Question, request: SearchRequest) -> Evi
         read_together(state, steps, kept),
         note,
         left_out=left_out,
+        is_ranked=False,
         answerability=None if kept else state.answerability(()),
         max_new_tokens=OVERVIEW_TOKENS,
         is_quoted=not request.reader.card.writes,

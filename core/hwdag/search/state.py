@@ -188,6 +188,7 @@ class SearchState:
         max_new_tokens: int = MAX_NEW_TOKENS,
         is_quoted: bool = False,
         left_out: str = "",
+        is_ranked: bool = True,
     ) -> Evidence:
         """Finish the search; the `note` names the way of searching."""
         plan, budget = self.request.plan, self.budget
@@ -211,6 +212,7 @@ class SearchState:
             tuple(notes),
             (*read.unread[: max(0, wanted)], *others),
             answerability=answerability,
+            is_ranked=is_ranked and not (plan.rules.follows_papers or self.question.history),
         )
         return Evidence(
             retrieval,
