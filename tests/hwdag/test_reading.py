@@ -174,15 +174,12 @@ The beech is planted in March.
     ],
 )
 def test_rows_are_left_out_where_another_of_their_table_matches_more(question, left_out):
-    for text, rows in (
-        (PRICES, 6),
-        (markdown_with_headers(PRICES), 8),
-    ):  # 8 with two lines of names
+    for text in (PRICES, markdown_with_headers(PRICES)):
         documents, reader = [Document("one", text)], Noted()
         index = HWDAGIndex.from_documents(documents, reader=reader, embedder="hashing-64")
         steps = index.search(question).steps
         texts = [step.node.text for step in steps]
-        assert sum("| " in text for text in texts) == rows
+        assert sum("| " in text for text in texts) == 6  # without the lines of names
         read = [step.node.text for step in matching_rows(question_of(question).asked_words, steps)]
         assert read == [text for text in texts if not any(name in text for name in left_out)]
 
