@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hwdag.text.sentences import sentences
+from hwdag.text.sentences import is_heading_line, sentences
 from hwdag.types import Citation, CitedBy, Document, Node, Span
 
 Place = tuple[str, Span]  # of a sentence: document and characters
@@ -56,7 +56,7 @@ def citable_sentences(position: int, node: Node, shown: str) -> list[CitableSent
     """Cut slices of the document into their sentences; any other text is one citable sentence.
 
     `shown` is the text as it was read, after its heading. A row that was read with the names of its
-    columns is one, too.
+    columns is one, too. A heading above them is none.
     """
     is_verbatim = shown.endswith(node.text)
     heading = len(shown) - len(node.text) if is_verbatim else 0
@@ -73,4 +73,4 @@ def citable_sentences(position: int, node: Node, shown: str) -> list[CitableSent
                 CitableSentence(position, node, text, Span(start, start + len(part)), (place,))
             )
         at += len(source) + 1  # one character between slices
-    return units
+    return [unit for unit in units if not is_heading_line(unit.text)] or units
