@@ -240,7 +240,8 @@ hwdag reads the attention of its *reader*, so not every model can be one. Any mo
 
 Each model is tested when its weights are loaded, also one with code of its own (`trust_remote_code`). A few tokens of two sequences pass through hwdag's forwards, in chunks and side by side, and through the model's own forward. `CaptureUnsupported` names the architecture and the reason if
 
-- the logits differ beyond the rounding of the dtype: by more than 10 roundings of their standard deviation (0.08 in bfloat16, 0.001 in float32), and by more than 4 times the difference between two of the model's own forwards;
+- the logits differ beyond the rounding of the dtype: by more than 10 roundings of their standard deviation (0.08 in bfloat16, 0.001 in float32), and by more than 4 times the difference between two of the model's own forwards at other sizes, which counts up to the same limit;
+- the model's own forward does not repeat itself;
 - a layer calls transformers' attention interface twice, or not at all;
 - a token sees later ones;
 - a mask is neither causal nor a sliding window.

@@ -38,7 +38,7 @@ for one mixture of experts, in which a rounding changes the choice; 12 to 150 fo
 read wrongly (docs/architectures.md).
 """
 
-NOISE = 4  # times the noise of the model itself, if that is more
+NOISE = 4  # times the noise of the model itself, up to the limit, if that is more
 
 LEAST_ERROR = 1e-3
 """In standard deviations: sums in another order differ by more than a rounding of float32."""
@@ -77,6 +77,7 @@ def _fault(model: PreTrainedModel) -> str:
     own = own_logits(model, ids)
     limit = max(LEAST_ERROR, ROUNDINGS * _rounding(model))
     if _error(own[0, :SHARED], own[1, :SHARED]) > limit:
+        _check_steady(model, ids, own, limit)
         return "it is not causal, its tokens see later ones"
     chunks = [own[0, :CUT], own[0, CUT:], own[1]]
     rows, asked = _rows(model, ids.tolist()), list[AskedMask]()
@@ -85,8 +86,10 @@ def _fault(model: PreTrainedModel) -> str:
             return f"layers {silent} do not call transformers' AttentionInterface"
         if not (found.isfinite().all() and right.isfinite().all()):
             return f"its logits in {model.dtype} are not finite, load it in another dtype"
-        error = _error(found, right)
-        if error > limit and error > NOISE * _noise(model, ids, own):
+        if (error := _error(found, right)) <= limit:
+            continue
+        _check_steady(model, ids, own, limit)
+        if error > NOISE * min(limit, _noise(model, ids, own)):
             return (
                 "hwdag's forward gives other logits than the model's own (the difference is "
                 f"{error:.2g} of their standard deviation)"
@@ -143,6 +146,17 @@ def _error(found: Tensor, right: Tensor) -> float:
     """Return the difference of logits, (tokens, vocabulary), in standard deviations; median over the tokens."""
     errors = (found - right).square().mean(-1).sqrt() / right.std(-1).clamp(min=1e-9)
     return float(errors.median())
+
+
+def _check_steady(model: PreTrainedModel, ids: Tensor, own: Tensor, limit: float) -> None:
+    """Raise `CaptureUnsupported` if the model's own forward does not repeat itself."""
+    error = _error(own_logits(model, ids).flatten(0, 1), own.flatten(0, 1))
+    if error > limit:
+        hint = ", model.eval() ends dropout" if model.training else ""
+        raise CaptureUnsupported(
+            "its own forward is not deterministic, the same tokens get other logits (the difference is "
+            f"{error:.2g} of their standard deviation){hint}"
+        )
 
 
 def _noise(model: PreTrainedModel, ids: Tensor, own: Tensor) -> float:
