@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag import Document, HWDAGIndex, SearchConfig
-from hwdag.answers.generated import IN_WORDS, LONGEST_REPLY, WORDING, Marks, overlapping
+from hwdag.answers.generated import (
+    IN_WORDS,
+    LONGEST_REPLY,
+    WORDING,
+    Marks,
+    overlapping,
+)
 from hwdag.config import ANSWERER_BUDGET, TOKEN_BUDGET
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import AnswererFailed, InputError, ReaderRequired
@@ -290,6 +296,29 @@ def test_marks_are_the_same_however_the_reply_is_cut(parts, data):
     thought = [*"<think>", "[1] or", " [2]?", *"</think>", *pieces]
     if reply.strip():
         assert "".join(without_thinking(thought)).lstrip() == reply.lstrip()
+
+
+def test_a_named_sentence_without_the_words_of_the_reply_comes_before_one_with_them(town):
+    """Small models answer from one sentence and name another one."""
+    mill, tower = "The mill was built by Ada Holm.", "The tower was built by Jon Berg."
+
+    def answer(named):
+        def answerer(prompt):
+            [number] = re.findall(rf"\[(\d+)\] {re.escape(named)}", prompt)
+            return f"Ada Holm built the mill [{number}]."
+
+        return town.answer("Who built what?", answerer=answerer)
+
+    one = answer(tower)
+    assert one.text == "Ada Holm built the mill [1]."
+    assert [(cited.text, cited.by) for cited in one.citations[:2]] == [
+        (tower, "number"),
+        (mill, "overlap"),
+    ]
+    assert 0 < one.citations[0].weight < 0.1 < one.citations[1].weight
+    assert any("few words of the sentences" in note for note in one.notes)
+    [only] = answer(mill).citations
+    assert (only.text, only.by, only.weight) == (mill, "number", 1)
 
 
 def test_overlaps_add_words_and_prefer_what_the_question_asks():
