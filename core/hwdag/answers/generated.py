@@ -196,7 +196,7 @@ class WrittenAnswer:
         )
 
     def _overlaps(self) -> dict[int, float]:
-        """Return the sentences that share the reply's words, if it names none of these, with their shares."""
+        """Return the sentences that share the reply's words, unless it names one that does, with their shares."""
         texts = [unit.text for unit in self._units]
         found = overlapping(self.text, texts, self._question)
         if named := self._marks.counts:
@@ -469,7 +469,7 @@ def shared(reply: str, sentences: Sequence[str], some: Sequence[str]) -> list[fl
 
 
 def _rarity(reply: str, held: Sequence[set[str]]) -> dict[str, float]:
-    """Map the words of a reply to how rare they are among sentences; without those that none has."""
+    """Map the words of a reply that sentences have to how rare they are among them."""
     frequency = Counter(word for shown in held for word in shown)
     return {
         word: math.log1p(len(held) / frequency[word])
