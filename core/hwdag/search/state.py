@@ -119,12 +119,14 @@ class SearchState:
 
     def is_header(self, index: int, node: Node) -> bool:
         """Return whether a leaf repeats in vain: its own heading, or the names of columns, which every row has."""
-        line = node.text.rpartition("\n")[2]
-        is_heading = line == node.text == parted(node.heading)[1]
         if self.request.plan.rules.follows_papers or node.level > 1:
             return False
-        if is_rule(line) or not (is_heading or (line.startswith(ROW) and ": " not in line)):
-            return is_rule(line)
+        line = node.text.rpartition("\n")[2]
+        if is_rule(line):
+            return True
+        is_heading = line == node.text == parted(node.heading)[1]
+        if not (is_heading or (line.startswith(ROW) and ": " not in line)):
+            return False
         stop = min(index + 1 + ROWS_BELOW, self.view.corpus.document_of(index).stop)
         below = self.budget.fetch([*range(index + 1, stop)])
         if is_heading:
