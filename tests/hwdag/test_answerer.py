@@ -379,6 +379,7 @@ def test_tokens_are_those_of_the_server_or_counted(town):
     assert town.answer(QUESTION).answerer_tokens is None
 
 
+@pytest.mark.slow
 def test_an_answerer_gets_more_evidence_unless_a_reader_reads_it():
     text = " ".join(
         f"Ship {number} of the tower sank in the year {number}." for number in range(400)

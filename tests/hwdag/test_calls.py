@@ -338,6 +338,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(JSON, max_size=3), st.lists(JSON, max_size=3))
 def test_keys_are_equal_only_for_equal_calls(one, two):
     assert (key_of("a", *one) == key_of("a", *two)) == (one == two)

@@ -55,6 +55,7 @@ def test_text_stays(text):
     assert without_encoded(text) == (text, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     ["a", "![", "data:", "data:a;b", "[x]: ", "![a](data:", "a" * 999 + " ", "A" * 70 + "\n"],

@@ -443,6 +443,7 @@ def test_slides_have_their_title_first_and_shapes_from_top_to_bottom():
     )
 
 
+@pytest.mark.slow
 def test_files_of_all_three_kinds_are_documents(tmp_path):
     (tmp_path / "a.odt").write_bytes(odf("text", h("Quay") + p("It is long.")))
     sheet = f'<table:table table:name="A">{row("a", "b")}</table:table>'

@@ -63,6 +63,7 @@ def test_rules_strike_out_and_raise():
     assert text(sheet, body) == "It costs ~~70~~ 80, 10⁶ grains."
 
 
+@pytest.mark.slow
 def test_hidden_text_is_noted_and_so_are_too_many_rules():
     page = "<style>.no{display:none}</style><p class=no>No.</p><p>Yes.</p>"
     assert html_content(page.encode()).notes == ("1 hidden passage left out",)

@@ -257,6 +257,7 @@ def test_a_header_of_two_rows_names_with_both():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [
@@ -425,6 +426,7 @@ def test_a_name_of_any_length_does_not_make_every_row_as_long():
         assert name in found and len(found) < 2 * len(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.md", "a.csv", "a.html"])
 def test_names_of_many_columns_do_not_make_every_row_as_long(tmp_path, name):
     """Bound the rows: 200 names of 80 letters and 200 rows of 200 digits became 3 million characters."""

@@ -60,6 +60,7 @@ IDLE = """
     """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="GNU's OpenMP")
 def test_idle_threads_of_torch_take_no_processor(monkeypatch):
     for name in threads.SPINNING | {"OMP_NUM_THREADS"}:

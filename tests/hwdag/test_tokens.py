@@ -48,6 +48,7 @@ def test_added_tokens_that_are_text_stay_text():
     assert added.decode(ids) == text
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_is_used_elsewhere_cuts_no_text():
     shared, other, stop = tokenizer.__wrapped__(), "word " * 500, threading.Event()
     codec, text = Codec(shared), "The harbour was built in 1871. " * 30
