@@ -246,7 +246,7 @@ Each model is tested when its weights are loaded, also one with code of its own 
 - a token sees later ones;
 - a mask is neither causal nor a sliding window.
 
-The test takes three forwards of 3 to 16 tokens (four of a hybrid, whose states must come back to an earlier moment), which a tiny model runs in 10 ms. A processor takes as long as it needs to read all weights three times.
+One sequence begins near the last position that the config names, so that scales and positions that change after thousands of tokens show. The states of a hybrid must come back to an earlier moment instead. The test takes four forwards of 3 to 16 tokens, which a tiny model runs in 10 ms. A processor takes as long as it needs to read all weights four times.
 
 ## All architectures of transformers {version}
 

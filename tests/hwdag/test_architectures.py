@@ -109,7 +109,7 @@ def test_a_model_is_checked_once():
     made.register_forward_pre_hook(lambda *_: forwards.append(1))
     for _ in range(2):
         HuggingFaceLM(made, tokenizer())
-    assert len(forwards) == 3
+    assert len(forwards) == 4
 
 
 @pytest.mark.parametrize(("factor", "noise"), [(1.003, 0.0009), (1.003, 0.5), (1.01, 0.5)])
@@ -175,6 +175,35 @@ def test_states_of_their_own_come_back_with_the_cache_or_the_model_is_refused(pl
     made.model.layers[0].register_forward_hook(add_up, with_kwargs=True)
     refused = pytest.raises(CaptureUnsupported, match=r"Lfm2ForCausalLM.*other logits")
     with refused if place == "module" else nullcontext():
+        check_forwards(made)
+
+
+@pytest.mark.parametrize(
+    ("scaled", "counted"),
+    [("attention", "cache"), ("positions", "cache"), ("positions", "positions")],
+)
+def test_scales_that_change_late_count_positions_or_the_model_is_refused(scaled, counted):
+    """hwdag's forward hands no cache on, so that its length is 0."""
+    made = tiny(tiny_config("llama"))
+    scale = made.model.layers[0].self_attn.scaling
+
+    def rescale(_module, _args, given):
+        cache = given.get("cache", given.get("past_key_values"))
+        past = 0 if cache is None else cache.get_seq_length()
+        places = given["position_ids"]
+        if places is None:
+            places = torch.arange(given["input_ids"].shape[1])[None] + past
+        is_late = places > 400 if counted == "positions" else torch.tensor(past > 400)
+        if scaled == "positions":
+            places = places * torch.where(is_late, 0.25, 1.0)
+        else:
+            for layer in made.model.layers:
+                layer.self_attn.scaling = scale * (0.5 if is_late else 1)
+        return (), given | {"position_ids": places}
+
+    made.model.register_forward_pre_hook(rescale, with_kwargs=True)
+    refused = pytest.raises(CaptureUnsupported, match=r"LlamaForCausalLM.*other logits")
+    with refused if counted == "cache" else nullcontext():
         check_forwards(made)
 
 

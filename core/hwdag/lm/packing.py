@@ -99,7 +99,7 @@ class ForwardQueue:
 
     def _next(self, model: PreTrainedModel) -> list[SequenceRow]:
         """Take the rows of the next forward, after a short wait for callers of the last one."""
-        most = 1 if _depends_on_length(model) or is_hybrid(model.config) else MOST_ROWS
+        most = 1 if depends_on_length(model) or is_hybrid(model.config) else MOST_ROWS
         rows, room = list[SequenceRow](), MOST_TOKENS
         with self._changed:
             while 0 < len(self._waiting) < min(most, self._together):
@@ -251,7 +251,7 @@ def _mask(new: int, seen: int, window: int | None, device: torch.device) -> Tens
     return visible[None, None]
 
 
-def _depends_on_length(model: PreTrainedModel) -> bool:
+def depends_on_length(model: PreTrainedModel) -> bool:
     """Return whether position embeddings depend on the longest sequence of a forward."""
     rope = str(getattr(model.config.get_text_config(decoder=True), "rope_parameters", ""))
     return "longrope" in rope or "dynamic" in rope

@@ -7,11 +7,13 @@ breaks a rule of hwdag's forwards would give wrong numbers without an error. So 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 from weakref import WeakSet
 
 import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 from hwdag.errors import CaptureUnsupported, HWDAGError, first_line
 from hwdag.lm.attention import (
@@ -24,11 +26,18 @@ from hwdag.lm.attention import (
     switched,
 )
 from hwdag.lm.caches import Checkpoint, cache_option, new_cache
-from hwdag.lm.packing import AskedMask, SequenceRow, cached_forward, packed_forward
+from hwdag.lm.packing import (
+    AskedMask,
+    SequenceRow,
+    cached_forward,
+    depends_on_length,
+    packed_forward,
+)
 
 SHARED = 4  # tokens that begin both sequences
 LENGTH = 8
 CUT = 5  # tokens of the first chunk
+MOST_POSITIONS = 1 << 20  # some models make a table of them
 
 ROUNDINGS = 10
 """Largest difference of logits, in roundings of the dtype and standard deviations of the logits.
@@ -49,7 +58,7 @@ _PASSED: WeakSet[PreTrainedModel] = WeakSet()
 def check_forwards(model: PreTrainedModel) -> None:
     """Raise `CaptureUnsupported` unless hwdag's forwards equal the model's own; once for a model.
 
-    Takes three forwards of a few tokens, one more for a hybrid, and one for each suspicion.
+    Takes four forwards of a few tokens, and more for each suspicion.
     """
     with running(model):
         if model in _PASSED:
@@ -79,8 +88,10 @@ def _fault(model: PreTrainedModel) -> str:
     if _error(own[0, :SHARED], own[1, :SHARED]) > limit:
         _check_steady(model, ids, own, limit)
         return "it is not causal, its tokens see later ones"
-    chunks = [own[0, :CUT], own[0, CUT:], own[1]]
     rows, asked = _rows(model, ids.tolist()), list[AskedMask]()
+    chunks = [own[0, :CUT], own[0, CUT:]]
+    if len(rows) > len(chunks):
+        chunks.append(own_logits(model, ids[1:], _late_cache(model))[0])
     for row, found, right in zip(rows, _read(model, rows, asked), chunks, strict=False):
         if row.capture and (silent := silent_layers(model, row.capture)):
             return f"layers {silent} do not call transformers' AttentionInterface"
@@ -99,13 +110,14 @@ def _fault(model: PreTrainedModel) -> str:
     return ""
 
 
-def own_logits(model: PreTrainedModel, ids: Tensor) -> Tensor:
+def own_logits(model: PreTrainedModel, ids: Tensor, cache: Cache | None = None) -> Tensor:
     """Return logits of the model's own forward, in float32."""
+    options = {} if cache is None else cache_option(model, cache)
     sizes = model.config.get_text_config(decoder=True)
     # why eager: torch's kernel leaves out soft caps, and early versions of transformers use it all the same
     is_capped = getattr(sizes, "attn_logit_softcapping", None) is not None
     with switched(model, "eager") if is_capped else nullcontext():
-        return model(ids, use_cache=True).logits.float()  # type: ignore[no-any-return]
+        return model(ids, use_cache=True, **options).logits.float()  # type: ignore[no-any-return]
 
 
 def _ids(model: PreTrainedModel) -> Tensor:
@@ -117,10 +129,36 @@ def _ids(model: PreTrainedModel) -> Tensor:
 
 
 def _rows(model: PreTrainedModel, ids: list[list[int]]) -> list[SequenceRow]:
-    """Return the first sequence in two chunks, and the second one, which a hybrid would read apart."""
+    """Return the first sequence in two chunks, and the second one, late; a hybrid would read it apart."""
     cache = new_cache(model.config)
     rows = [_row(ids[0][:CUT], cache), _row(ids[0][CUT:], cache)]
-    return rows if is_hybrid(model.config) else [*rows, _row(ids[1], new_cache(model.config))]
+    return rows if is_hybrid(model.config) else [*rows, _row(ids[1], _late_cache(model))]
+
+
+class _LateLayer(DynamicLayer):
+    """A layer that counts tokens before its own, which no token sees."""
+
+    def __init__(self, earlier: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.earlier = earlier
+
+    def get_seq_length(self) -> int:
+        return self.earlier + super().get_seq_length()
+
+    def get_mask_sizes(self, query_length: Any) -> tuple[int, int]:
+        length, _ = super().get_mask_sizes(query_length)
+        return length - self.earlier, self.earlier
+
+
+def _late_cache(model: PreTrainedModel) -> Cache:
+    """Make an empty cache whose next token has one of the last positions that the model knows.
+
+    Attention scales and positions that change after thousands of tokens have changed there.
+    """
+    sizes = model.config.get_text_config(decoder=True)
+    known = min(getattr(sizes, "max_position_embeddings", None) or 0, MOST_POSITIONS)
+    earlier = max(0, known - 2 * LENGTH)  # why twice: some models count from 2
+    return Cache(layers=[_LateLayer(earlier) for _ in range(sizes.num_hidden_layers)])
 
 
 def _row(ids: list[int], cache: Cache) -> SequenceRow:
@@ -129,7 +167,7 @@ def _row(ids: list[int], cache: Cache) -> SequenceRow:
 
 
 def _read(model: PreTrainedModel, rows: list[SequenceRow], asked: list[AskedMask]) -> list[Tensor]:
-    """Return logits of the rows; the second chunk shares a forward with the second sequence.
+    """Return logits of the rows; the second chunk shares a forward with the second sequence, if rows may.
 
     A hybrid reads other tokens in between, and comes back.
     """
@@ -139,7 +177,9 @@ def _read(model: PreTrainedModel, rows: list[SequenceRow], asked: list[AskedMask
         cached_forward(model, SequenceRow(second.ids[::-1], first.cache))
         before.restore()
         return [begun, cached_forward(model, second)]
-    return packed_forward(model, rows[:1], asked) + packed_forward(model, rows[1:])
+    later = [[row] for row in rows[1:]] if depends_on_length(model) else [rows[1:]]
+    found = packed_forward(model, rows[:1], asked)
+    return found + [logits for some in later for logits in packed_forward(model, some)]
 
 
 def _error(found: Tensor, right: Tensor) -> float:
