@@ -207,6 +207,19 @@ def test_scales_that_change_late_count_positions_or_the_model_is_refused(scaled,
         check_forwards(made)
 
 
+def test_a_mask_that_a_model_makes_for_all_cached_tokens_is_named():
+    made = tiny(tiny_config("llama"))
+
+    def mask(_module, _args, given):
+        cache, new = given.get("cache", given.get("past_key_values")), given["input_ids"].shape[1]
+        past = 0 if cache is None else cache.get_seq_length()
+        return (), given | {"attention_mask": torch.ones(1, 1, new, past + new).bool().tril(past)}
+
+    made.model.register_forward_pre_hook(mask, with_kwargs=True)
+    with pytest.raises(CaptureUnsupported, match="makes a mask of its own"):
+        check_forwards(made)
+
+
 def test_a_forward_that_does_not_use_the_cache_is_refused():
     made = model()
     own = made.forward

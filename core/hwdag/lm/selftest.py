@@ -89,10 +89,10 @@ def _fault(model: PreTrainedModel) -> str:
         _check_steady(model, ids, own, limit)
         return "it is not causal, its tokens see later ones"
     rows, asked = _rows(model, ids.tolist()), list[AskedMask]()
-    chunks = [own[0, :CUT], own[0, CUT:]]
-    if len(rows) > len(chunks):
+    read, chunks = _read(model, rows, asked), [own[0, :CUT], own[0, CUT:]]
+    if len(read) > len(chunks):
         chunks.append(own_logits(model, ids[1:], _late_cache(model))[0])
-    for row, found, right in zip(rows, _read(model, rows, asked), chunks, strict=False):
+    for row, found, right in zip(rows, read, chunks, strict=True):
         if row.capture and (silent := silent_layers(model, row.capture)):
             return f"layers {silent} do not call transformers' AttentionInterface"
         if not (found.isfinite().all() and right.isfinite().all()):
