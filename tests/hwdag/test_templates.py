@@ -26,6 +26,7 @@ def asking(text, shown="<bot>"):
 
 def codec_of(template):
     made = tokenizer.__wrapped__()  # an own copy
+    made.bos_token = made.pad_token  # some templates begin with it
     made.chat_template = template
     return Codec(made)
 
@@ -123,8 +124,8 @@ def test_no_real_template_is_asked_within_a_thought(file):
     try:
         reply = begun(codec.tokenizer.chat_template)
     except ModelError as error:
-        if re.search("TypeError|UndefinedError", str(error)):
-            pytest.skip(f"needs more than messages: {error}")
+        if re.search("'NoneType' object is not iterable|'functions' is undefined", str(error)):
+            pytest.skip(f"needs tools: {error}")
         raise
     thought = r"<think>|<\|START_THINKING\|>|think<\|sep\|>|reasoning steps:|<\|channel>thought"
     ends = r"</think>|<\|END_THINKING\|>|<\|close\|>think|\[BEGIN FINAL RESPONSE\]|<channel\|>"
