@@ -270,8 +270,8 @@ class Retrieval:
     the question as it was asked."""
     answerability: float | None = None
     """Probability that the visited nodes hold an answer (`hwdag.search.answerability`); None if it is not
-    known: with another embedder than the default, by the papers' methods, or for a question that refers to
-    earlier ones and was not rewritten. 0 if there is nothing to answer from."""
+    known: with another embedder than the default, by the papers' methods, in other letters than Latin, or for a
+    question that refers to earlier ones and was not rewritten. 0 if there is nothing to answer from."""
     is_ranked: bool = True
     """Whether a low score means that a node is less likely to be needed; not if the question is about the
     whole or refers to earlier ones, and not with the papers' methods."""

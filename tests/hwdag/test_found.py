@@ -109,6 +109,21 @@ def test_another_embedder_tells_nothing():
 
 
 @pytest.mark.model
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("这座桥由约翰·伯格于1902年建造。", "谁建造了这座桥？"),
+        ("這座橋由約翰·伯格於1902年建造。", ASKED),
+        (TOWN[1].text, "Кто построил башню?"),
+    ],
+)
+def test_letters_that_the_default_models_do_not_know_tell_nothing(text, question):
+    answer = HWDAGIndex.from_documents([Document("one", text)], method="evidence").answer(question)
+    assert answer.retrieval.answerability is answer.confidence is answer.found is None
+    assert answer.text == answer.reply
+
+
+@pytest.mark.model
 def test_an_answer_that_is_there_is_the_readers():
     stream = town().stream(ASKED)
     pieces = "".join(stream)

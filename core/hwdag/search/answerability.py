@@ -5,7 +5,8 @@ Logistic regressions over facts that a search has anyway, fitted and reported by
 words of the question that the evidence has, and from p_yes if the default reader read it. The
 confidence in an answer is estimated from answerability and the likelihood of the answer.
 
-They hold for the default embedder, whose cosines they were fitted to: with another one both are None.
+They hold for the default embedder, whose cosines they were fitted to, and for Latin letters, which it
+knows; otherwise both are None.
 The p_yes of another reader is not used, since it adds nothing; its likelihood is. An answerer has neither.
 """
 

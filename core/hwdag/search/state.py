@@ -23,6 +23,7 @@ from hwdag.search.stopping import StoppingRule
 from hwdag.search.table_rows import TableRowPreference
 from hwdag.text.dates import asks_for_present
 from hwdag.text.headings import parted
+from hwdag.text.languages import is_latin
 from hwdag.text.tables import ROW, is_rule, names_columns_of
 from hwdag.text.words import words
 from hwdag.types import Candidate, Node, Retrieval, Step
@@ -247,7 +248,9 @@ class SearchState:
         request, nodes = self.request, [step.node for step in steps if step.kept]
         if not nodes:  # a reader would make an answer up
             return None if request.deadline.stopped else 0.0
+        texts = (self.question.text, " ".join(node.text for node in nodes))
         fits = getattr(request.embedder, "fingerprint", None) == fitted()["embedder"]
+        fits = fits and all(map(is_latin, texts))
         # why not with a history: a question that refers to others does not name its subject
         if request.plan.rules.follows_papers or self.question.history or not fits:
             return None

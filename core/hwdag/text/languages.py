@@ -115,7 +115,12 @@ def detect_language(text: str) -> str | None:
 
 def may_be_english(text: str) -> bool:
     """Return whether a text is in English, or in Latin letters and no language is sure."""
-    return _script_of(text) == "LATIN" and detect_language(text) in ("en", None)
+    return is_latin(text) and detect_language(text) in ("en", None)
+
+
+def is_latin(text: str) -> bool:
+    """Return whether most letters of a text are Latin, or it has none."""
+    return _script_of(text) == "LATIN"
 
 
 def _script_of(text: str) -> str:
