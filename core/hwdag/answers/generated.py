@@ -319,8 +319,9 @@ def failed(
 ) -> AnswererFailed:
     """Return the error of an answerer as one that names the way out and keeps what was found."""
     came = f", after it said {reply!r:.200}" if reply else ""
+    why += "" if why.endswith(("?", ".")) else "."
     return AnswererFailed(
-        f"the answerer {answerer.name} gave no answer{came}: {why}. The result of the search is kept; "
+        f"the answerer {answerer.name} gave no answer{came}: {why} The result of the search is kept; "
         "mend the answerer, or leave it out to have the reader answer",
         retrieval,
         reply,
