@@ -583,8 +583,8 @@ def share(chosen: np.ndarray) -> str:
 
 
 def calibration_error(labels: np.ndarray, said: np.ndarray) -> float:
-    """Return the calibration error: predicted less observed, over `BINS` bins of equally many rows."""
-    bins = np.array_split(np.argsort(said), BINS)
+    """Return the calibration error: predicted less observed, over at most `BINS` bins of equally many rows."""
+    bins = np.array_split(np.argsort(said), min(BINS, len(said)))
     gaps = [abs(said[rows].mean() - labels[rows].mean()) * len(rows) for rows in bins]
     return float(sum(gaps) / len(said))
 

@@ -174,6 +174,7 @@ def test_calibration_and_coverage_of_a_small_world(monkeypatch):
     benchmark = import_module("found")
     labels = np.array([True] * 9 + [False] * 11)
     assert benchmark.calibration_error(labels, labels * 0.9) == pytest.approx(0.1 * 9 / 20)
+    assert benchmark.calibration_error(labels[:2], labels[:2] * 0.9) == pytest.approx(0.1)
     said = np.linspace(1, 0, 20)
     assert benchmark.coverage(labels, said) == 10 / 20  # nine of ten
     assert benchmark.coverage(~labels, said) == 0
