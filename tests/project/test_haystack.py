@@ -229,6 +229,7 @@ print(type(pipeline.get_component("ranker")).__module__)
 """
 
 
+@pytest.mark.slow
 def test_another_process_loads_a_pipeline_without_naming_any_module(index, tmp_path):
     pipeline = Pipeline()
     pipeline.add_component("retriever", HWDAGRetriever(index, 2, MILL))

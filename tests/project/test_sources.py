@@ -154,6 +154,7 @@ def names_in(value):
             yield name
 
 
+@pytest.mark.slow
 def test_nothing_of_a_file_or_a_text_is_run():
     found = {path.relative_to(ROOT): [*problems(path.read_text("utf-8"))] for path in SOURCES}
     assert len(found) > 100

@@ -24,6 +24,8 @@ from hwdag_app.serve.application import ServerConfig, application
 from hwdag_app.serve.connections import Timed
 from hwdag_lab.scripted import ScriptedLM
 
+pytestmark = pytest.mark.slow  # its subject is time
+
 SECONDS = 0.5
 
 
