@@ -20,7 +20,7 @@ _PLACES = (
     re.compile(r"\n"),
     re.compile(r"\s"),
 )
-"""Where a text is cut, best first: before a heading, after a paragraph, after a line, after a word."""
+"""Places to cut a text at, best first: before a heading, after a paragraph, after a line, after a word."""
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 

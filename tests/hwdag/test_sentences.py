@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from worlds import assert_partition
 
 from hwdag.text.languages import NAMES, detect_language, language_of, may_be_english
-from hwdag.text.sentences import sentences
+from hwdag.text.sentences import is_mail_header, sentences
 
 ALPHABET = "aB. \n\r\t#-|*1)(!?。，؟\"'“”\u3000\u200b\ud800😀\u0301\x0c\u2028"
 TEXTS = st.text() | st.text(ALPHABET) | st.text(ALPHABET, max_size=30).map(lambda text: text * 50)
@@ -218,3 +218,9 @@ def test_long_texts(text):
 def test_names_of_speakers_and_marks_of_footnotes_cut_no_sentence(expected):
     text = " ".join(expected)
     assert [text[s.start : s.end] for s in sentences(text)] == expected
+
+
+def test_lines_above_a_mail_are_known_in_linear_time():
+    assert is_mail_header("From: Ada\nTo: all members\nDate: 6 March 2025")
+    assert not is_mail_header("Date: 6 March 2025\nfoo")
+    assert not is_mail_header("to: a " * 2000 + "\nfoo")

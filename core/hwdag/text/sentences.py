@@ -68,9 +68,9 @@ _GREETING = re.compile(
     r"(?:[\s,]+[^\W\d_]\S*){0,5}\W*$",
     re.I,
 )
-_MAIL_HEADERS = re.compile(
-    r"(?:(?:from|to|cc|bcc|date|sent|subject|von|an|gesendet|datum|betreff|de|à|para|envoyé|objet|"
-    r"asunto|fecha|assunto|data|oggetto|aan|verzonden|onderwerp)[ ]?[:：][^\n]+\n?)+",
+_MAIL_HEADER = re.compile(
+    r"(?:from|to|cc|bcc|date|sent|subject|von|an|gesendet|datum|betreff|de|à|para|envoyé|objet|"
+    r"asunto|fecha|assunto|data|oggetto|aan|verzonden|onderwerp)[ ]?[:：].",
     re.I,
 )
 _ENDS_ITSELF: frozenset[LineKind] = frozenset({"blank", "heading", "row", "row rule", "rule"})
@@ -120,7 +120,7 @@ def greeting(text: str) -> Literal["", "greeting", "closing"]:
 
 def is_mail_header(text: str) -> bool:
     """Say whether a text is nothing but lines above a mail: "Date: 6 March 2025"."""
-    return _MAIL_HEADERS.fullmatch(text) is not None
+    return all(map(_MAIL_HEADER.match, text.split("\n")))
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
