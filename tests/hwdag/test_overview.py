@@ -288,3 +288,8 @@ def test_another_embedder_or_language_tells_none():
     assert not asks_for_overview(HashingEmbedder(384), vector)
     german = embedded("Worum geht es in diesem Dokument?")
     assert not asks_for_overview(default_embedder(), german)
+
+
+def test_the_last_document_may_be_a_table_without_rows(told):
+    found = index([*documents(1), Document("empty", "| Name | Price |\n|---|---|")]).search(WHOLE)
+    assert {step.node.document_id for step in found.steps} == {documents(1)[0].id, "empty"}

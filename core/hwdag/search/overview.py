@@ -139,8 +139,9 @@ def beginnings(state: SearchState) -> list[int]:
 def _fitting(state: SearchState, leaves: Sequence[int]) -> list[int]:
     """Return the first leaves that fit into `SHARE` of the budget, in place of a header the leaf below it."""
     room, chosen = int(SHARE * state.budget.room), list[int]()
-    nodes = zip(leaves, state.budget.fetch(leaves), strict=True)
-    found = [*dict.fromkeys(i + state.is_header(i, node) for i, node in nodes)]
+    last = [state.view.corpus.document_of(index).stop - 1 for index in leaves]
+    nodes = zip(leaves, last, state.budget.fetch(leaves), strict=True)
+    found = [*dict.fromkeys(min(i + state.is_header(i, node), end) for i, end, node in nodes)]
     for index, cost in zip(found, state.budget.costs(found), strict=True):
         if cost <= room:  # a leaf may be a long line of a log
             chosen.append(index)
