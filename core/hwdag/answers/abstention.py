@@ -51,15 +51,20 @@ MODEL_REPLIES = {
 
 
 _DECLINES = re.compile(
-    r"\b(?:(?:sentences?|documents?|texts?|evidence|context|passages?|quotes?) (?:\w+ ){0,3}?(?:not|n't|no)\b|"
-    r"(?:(?:do|does|did) not|don't|doesn't|didn't) (?:contain|mention|specify|provide|state) |"
-    r"(?:is|are|was|were)(?: not|n't) (?:\w+ )?(?:mentioned|specified|stated|provided|answered)|"
-    r"no (?:information|mention|answer)\b|(?:can ?not|can't|could not) (?:be )?(?:answer|found|determined)|"
-    r"(?:nicht|keine?) (?:erwähnt|angegeben|genannt|angaben?|information\w*|antwort)|"
-    r"(?:pas|aucune) (?:mentionn|indiqu|précis|information|réponse)\w*|"
-    r"no (?:se )?(?:menciona|indica|especifica|dice|hay información|contiene))",
+    r"\b(?:(?:sentences?|documents?|texts?|evidence|context|passages?|quotes?) (?:\w+ ){0,3}?"
+    r"(?:(?:do|does|did)(?: not|n['’]t) (?:\w+ )?(?:hold|contain|mention|specify|provide|state|say|answer|give)|"
+    r"(?:have|hold|contain|give|provide)s? no (?:answer|information|mention))|"
+    r"(?:is|are|was|were)(?: not|n['’]t) (?:\w+ )?(?:mentioned|specified|stated)|"
+    r"no (?:mention of|information (?:about|on|in|given|available))|"
+    r"i (?:can ?not|can['’]t|could not) (?:answer|find|determine|say)|can ?not be (?:answered|determined)|"
+    r"nicht (?:erwähnt|angegeben|genannt)|keine (?:angaben?|information\w*)|"
+    r"pas (?:mentionn|indiqu|précis)\w*|aucune (?:information|mention)|"
+    r"no se (?:menciona|indica|especifica)|no hay información)\b",
     re.I,
 )
+"""Subject and verb, since "The milk does not contain sugar" is an answer."""
+
+_YES_OR_NO = re.compile(r"\W*(?:yes|no|ja|nein|oui|non|sí)[,.]", re.I)
 
 
 def judged(answer: Answer) -> Answer:
@@ -91,7 +96,8 @@ def judged(answer: Answer) -> Answer:
 
 def declines(reply: str) -> bool:
     """Return whether a reply begins with the remark that the documents do not answer the question."""
-    return _DECLINES.search(re.split(r"(?<=[.。])\s", reply, maxsplit=1)[0]) is not None
+    begins = re.split(r"(?<=[.。])\s", reply, maxsplit=1)[0]
+    return _DECLINES.search(begins) is not None and not _YES_OR_NO.match(begins)
 
 
 def _supported(answer: Answer, reply: str) -> float:
