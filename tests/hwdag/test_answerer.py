@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwdag import Document, HWDAGIndex, SearchConfig
+from hwdag.answers.abstention import declines
 from hwdag.answers.generated import (
     IN_WORDS,
     LONGEST_REPLY,
@@ -540,3 +541,34 @@ def test_an_answerer_is_shown_the_date_of_a_document(metadata, shown):
     )
     headings = [line for line in prompts[0].splitlines() if line.startswith("##")]
     assert headings == [shown]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The sentences do not hold the answer.",
+        "It is not specified in the documents. [1]",
+        "I cannot answer this from the sentences.",
+        "Der Preis wird nicht genannt.",
+        "No se menciona el precio.",
+    ],
+)
+def test_a_reply_may_decline(reply):
+    assert declines(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The milk does not contain sugar. [1]",
+        "No, the document was not signed.",
+        "The hotel does not provide towels.",
+        "The letter was not answered.",
+        "The text message was not sent.",
+        "The documents say no fee is due.",
+        "El yogur no contiene azúcar.",
+        "There was no answer at the door.",
+    ],
+)
+def test_an_answer_with_a_not_is_an_answer(reply):
+    assert not declines(reply)

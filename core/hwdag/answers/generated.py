@@ -3,7 +3,8 @@
 The model gets the sentences that were found, with those that they are read with
 (`hwdag.text.neighbours`), by section in the order of the text, one per line, each with a number, and an
 empty line between sentences that are apart. A number in its reply, such as [2], becomes an exact
-citation. A reply without numbers is matched to the sentences that share its words. Relations: `hwdag.answers.stream` decodes an answer from the reader's own cache.
+citation. A reply without numbers, or with those of sentences that have few of its words, is matched to
+the sentences that share them. Relations: `hwdag.answers.stream` decodes an answer from the reader's cache.
 
 Untrusted text is data. A sentence is one line after its number, so it cannot begin a section or
 another number, and numbers in square brackets within it are shown in round ones.
@@ -197,14 +198,9 @@ class WrittenAnswer:
 
     def _overlaps(self) -> dict[int, float]:
         """Return the sentences that share the reply's words, unless it names one that does, with their shares."""
-        texts = [unit.text for unit in self._units]
-        found = overlapping(self.text, texts, self._question)
-        if named := self._marks.counts:
-            best = max(found.values(), default=0.0)
-            own = [unit.text for unit in self._units if not named.keys().isdisjoint(unit.places)]
-            if best < BACKED or max(shared(self.text, texts, own)) >= BACKED * best:
-                return {}
-        return found
+        named = self._marks.counts.keys()
+        own = [i for i, unit in enumerate(self._units) if not named.isdisjoint(unit.places)]
+        return overlapping(self.text, [unit.text for unit in self._units], self._question, own)
 
     def _lacks_words(self) -> bool:
         """Return whether the reply is nothing but numbers of sentences, be they in brackets or not."""
@@ -442,16 +438,29 @@ def _listed(text: str, most: int) -> Iterator[int]:
             yield from ends
 
 
-def overlapping(reply: str, sentences: Sequence[str], question: str = "") -> dict[int, float]:
-    """Sentences that share the words of a reply, each with its share of them, best first.
+def overlapping(
+    reply: str, sentences: Sequence[str], question: str = "", named: Sequence[int] = ()
+) -> dict[int, float]:
+    """Return the sentences that share the words of a reply, each with its share of them, best first.
 
     Words count by how rare they are among the sentences. Every further sentence must add words. Among
-    equals the one that shares more with the question comes first.
+    equals the one that shares more with the question comes first. If the reply names some, return none,
+    unless one sentence is `BACKED` and all those named are not.
     """
     held = [set(content_words(sentence)) for sentence in sentences]
+    frequency = Counter(word for shown in held for word in shown)
     asked = set(content_words(question))
-    weights = _rarity(reply, held)
+    weights = {
+        word: math.log1p(len(sentences) / frequency[word])
+        for word in content_words(reply)
+        if frequency[word]
+    }
     total, left, found = sum(weights.values()), set(weights), dict[int, float]()
+    if named:
+        shares = [sum(weights[word] for word in shown & left) for shown in held]
+        best_share, own = max(shares), max(shares[i] for i in named)
+        if best_share < BACKED * total or own >= BACKED * best_share:
+            return {}
     while left and len(found) < MAX_OVERLAPS:
         gains = [sum(weights[word] for word in shown & left) for shown in held]
         best = max(range(len(held)), key=lambda i: (gains[i], len(held[i] & asked), -i))
@@ -460,20 +469,3 @@ def overlapping(reply: str, sentences: Sequence[str], question: str = "") -> dic
         found[best] = gains[best] / total
         left -= held[best]
     return found
-
-
-def shared(reply: str, sentences: Sequence[str], some: Sequence[str]) -> list[float]:
-    """Return for some of the sentences the share of a reply's words that each has."""
-    weights = _rarity(reply, [set(content_words(sentence)) for sentence in sentences])
-    total = sum(weights.values()) or 1.0
-    return [sum(weights.get(word, 0.0) for word in {*content_words(one)}) / total for one in some]
-
-
-def _rarity(reply: str, held: Sequence[set[str]]) -> dict[str, float]:
-    """Map the words of a reply that sentences have to how rare they are among them."""
-    frequency = Counter(word for shown in held for word in shown)
-    return {
-        word: math.log1p(len(held) / frequency[word])
-        for word in content_words(reply)
-        if frequency[word]
-    }

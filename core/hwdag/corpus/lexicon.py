@@ -95,7 +95,9 @@ class Lexicon:
         Headings of the words `but` alone are left out: words of the question itself are no news.
         """
         keys, known = _name_keys(text), set(but)
-        runs = (run for told, run in groupby(content_words(text), known.__contains__) if told)
+        runs = (
+            run for is_known, run in groupby(content_words(text), known.__contains__) if is_known
+        )
         keys = np.setdiff1d(keys, _keys(chain.from_iterable(map(_names, map(list, runs)))), True)
         rows: list[Indices] = [np.empty(0, np.intp)]
         for start, segment, seen in self._parts:

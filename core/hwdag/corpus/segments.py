@@ -77,7 +77,7 @@ class Segment(NodeArrays):
 
     @cached_property
     def paragraph_leaves(self) -> tuple[Ints, Indices]:
-        """Where the leaves of each paragraph begin, (paragraphs + 2,), in the rows of leaves by paragraph."""
+        """Return the place where each paragraph begins in its rows, (paragraphs + 2,), and the rows of all leaves."""
         leaves = np.flatnonzero(self.levels == 1)
         paragraphs = self.paragraph_of[leaves]
         sizes = np.bincount(paragraphs, minlength=int(self.paragraph_of.max(initial=0)) + 1)
