@@ -2,6 +2,7 @@
 
     python benchmarks/starting.py                              # this checkout alone
     python benchmarks/starting.py --compare ../hwdag-5a68074    # and a git worktree of another one
+    python benchmarks/starting.py --compare ... --reader MODEL  # a build with points of MODEL, too
 
 Each row is a process of its own. The checkouts take turns; figures are medians over the rounds. A cold
 start is measured in seconds of the processor, so a busy machine changes little. Work next to a busy
@@ -17,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,29 @@ HWDAGIndex.load(sys.argv[1]).answer({QUESTION!r})
 """,
 }
 """Work from a cold start, by name; each is a program that gets the path of an index."""
+
+SMALL_TEXTS = 200
+
+SMALL = f"""
+import random
+from hwdag import Document, HWDAGIndex
+draw = random.Random(0)
+words = open({str(ROOT / "docs" / "method.md")!r}, encoding="utf-8").read().split()
+texts = [" ".join(draw.choices(words, k=60)) + "." for _ in range({SMALL_TEXTS})]
+HWDAGIndex.from_documents([Document(f"text {{i}}", text) for i, text in enumerate(texts)])
+"""
+
+
+def points(reader: str) -> str:
+    """Return a program that builds three texts of 150 words with points that a model writes."""
+    return f"""
+from hwdag import Document, HWDAGIndex
+words = open({str(ROOT / "docs" / "method.md")!r}, encoding="utf-8").read().split()
+texts = [" ".join(words[150 * i : 150 * i + 150]) for i in range(3)]
+documents = [Document(f"text {{i}}", text) for i, text in enumerate(texts)]
+HWDAGIndex.from_documents(documents, method="hwdag", reader={reader!r})
+"""
+
 
 WARM = (
     DOCUMENTS
@@ -112,6 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--compare", type=Path, help="folder of another checkout")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--reader", help="a model that also writes points, minutes a round")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         folders = [ROOT] if options.compare is None else [ROOT, options.compare.resolve()]
@@ -121,15 +146,20 @@ def main() -> None:
         print("| stage | seconds of the processor | modules | libraries |\n|---|---|---|---|")
         print(checkouts[0].run(STAGES)[1])
         print("| work | this checkout | the other one | ratio |\n|---|---|---|---|", flush=True)
-        for name, *found in figures(checkouts, options.rounds):
+        programs = COLD | {f"build of {SMALL_TEXTS} texts of 60 words": SMALL}
+        if options.reader:
+            programs["build with written points"] = points(options.reader)
+        for name, *found in figures(checkouts, programs, options.rounds):
             cells = [f"{value:.2f} s" for value in found]
             shown = [*cells, f"{found[0] / found[1]:.2f}"] if len(found) > 1 else [*cells, "", ""]
             print(f"| {name} | {' | '.join(shown)} |", flush=True)
 
 
-def figures(checkouts: list[Checkout], rounds: int) -> Iterator[tuple[str, ...] | tuple]:
+def figures(
+    checkouts: list[Checkout], programs: Mapping[str, str], rounds: int
+) -> Iterator[tuple[str, ...] | tuple]:
     """Yield the name of each row and its median for each checkout."""
-    for name, program in COLD.items():
+    for name, program in programs.items():
         spent = [[one.run(program)[0] for one in checkouts] for _ in range(rounds)]
         yield f"{name}, processor", *map(statistics.median, zip(*spent, strict=True))
     quiet = [[_warm(one) for one in checkouts] for _ in range(rounds)]
