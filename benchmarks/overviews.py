@@ -1,6 +1,6 @@
 """Is a question about the whole of the documents? Coefficients, and a report.
 
-    python benchmarks/overviews.py fit        # writes core/hwdag/search/overview.json
+    python benchmarks/overviews.py fit        # writes core/hwdag/search/overview_questions.json
     python benchmarks/overviews.py report     # recall, and what is taken for such a question by mistake
 
 `overviews/train.jsonl` and `overviews/test.jsonl` have questions about the whole ("overview") and questions
@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from hwdag.arrays import Vectors
 from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import unit_rows
-from hwdag.search.overview import COEFFICIENTS, fitted_weights, logit_of
+from hwdag.search.overview_questions import COEFFICIENTS, fitted_weights, logit_of
 from hwdag_lab.eval.statistics import bootstrap
 
 HERE = Path(__file__).with_suffix("")

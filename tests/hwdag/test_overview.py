@@ -18,7 +18,8 @@ from hwdag.embedding.default import default_embedder
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag.search import find as finding
-from hwdag.search.overview import SHARE, asks_for_overview, asks_for_report
+from hwdag.search.overview import SHARE
+from hwdag.search.overview_questions import asks_for_overview, asks_for_report
 from hwdag.text.prompts import OVERVIEW, SearchPrompts
 from hwdag.text.tables import separated_lines
 from hwdag_lab.scripted import ScriptedLM

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from hwdag.corpus.view import View
 from hwdag.search.evidence import Evidence
-from hwdag.search.overview import (
-    asks_for_overview,
-    asks_for_report,
-    names_documents,
-    read_overview,
-)
+from hwdag.search.overview import read_overview
+from hwdag.search.overview_questions import asks_for_overview, asks_for_report, names_documents
 from hwdag.search.question import Question
 from hwdag.search.request import SearchRequest
 from hwdag.search.select import select_evidence
@@ -28,7 +24,7 @@ def find(view: View, question: Question, request: SearchRequest) -> Evidence:
 
 
 def _is_about_the_whole(question: Question, request: SearchRequest) -> bool:
-    """Return whether a question is about the whole of the documents; the papers' methods know no such ones."""
+    """Return whether a question is about the whole of the documents; the papers' methods have no such questions."""
     # why: "Sum it up" may be about what was said before
     is_unclear = bool(question.history) and not names_documents(question.words)
     is_known = not request.plan.rules.follows_papers and not is_unclear

@@ -1,59 +1,34 @@
-"""Questions about the whole of the documents: "What is this about?", "Summarize the report." (not in the papers).
+"""Read for a question about the whole of the documents (not in the papers).
 
-No sentence resembles such a question. So half of the budget is for how the documents begin, or for the best
-leaves of each for the decisions of a time; the rest is searched as always. Whether a question is one is
-decided from its embedding, by a logistic regression that `benchmarks/overviews.py` fits and reports. It holds
-for the default embedder, which knows English.
+No sentence resembles such a question (`hwdag.search.overview_questions`). So half of the budget is for how
+the documents begin, or for the best leaves of each for the decisions of a time; the rest is searched as always.
+Relations: `hwdag.search.select` chooses the rest.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hwdag.arrays import Indices, Vectors
+from hwdag.arrays import Indices
 from hwdag.config import NEVER, OVERVIEW_TOKENS
 from hwdag.corpus.view import View
-from hwdag.embedding.base import Embedder
 from hwdag.search.evidence import Evidence
+from hwdag.search.overview_questions import asks_for_report
 from hwdag.search.question import Question
 from hwdag.search.reading import read_together
 from hwdag.search.request import SearchRequest
 from hwdag.search.select import chosen
 from hwdag.search.state import SearchState
 
-COEFFICIENTS = Path(__file__).with_suffix(".json")
-
-_DOCUMENTS = """
-all article articles book books contract document documents everything file files meeting notes page pages
-paper papers pdf pdfs report reports story text texts transcript
-"""
-DOCUMENTS = frozenset(_DOCUMENTS.split())
-
 SHARE = 0.5
-"""Of the budget, for the beginnings."""
+"""Share of the budget that is for the beginnings."""
 
 MOST_BEGUN = 256
-"""Documents whose beginnings are looked at, of a larger collection evenly spaced ones; and the best leaves."""
-
-_REPORT = re.compile(
-    r"what (?:(?:was|were|has been|have we|did (?:the |our )?\w+) (?:decided?|discuss(?:ed)?|agreed?|resolved?)|"
-    r"happened(?! in \d))(?: (?:at|in|on|during|over|all|the|our|these|last|past|this|whole|board|team))* "
-    r"(?:meetings|minutes|year|month|quarter|(?:19|20)\d\d)|"
-    r"was (?:wurde|haben wir|hat (?:der|die) \w+)(?: (?:in|im|den|diese[ms]|letzte[ns]?|auf|allen))* "
-    r"(?:jahr|monat|sitzungen|protokollen|(?:19|20)\d\d) (?:beschlossen|besprochen|entschieden|vereinbart)|"
-    r"qu['’]a-t-on (?:décidé|discuté) (?:cette année|en (?:19|20)\d\d|aux réunions)|"
-    r"¿?qué se (?:decidió|discutió|acordó) (?:este año|en (?:19|20)\d\d|en las reuniones)",
-    re.I,
-)
+"""Documents at most whose beginnings are read, evenly spaced in a larger collection; also the best leaves to choose from."""
 
 
 def read_overview(view: View, question: Question, request: SearchRequest) -> Evidence:
@@ -87,28 +62,6 @@ def read_overview(view: View, question: Question, request: SearchRequest) -> Evi
         max_new_tokens=OVERVIEW_TOKENS,
         is_quoted=not request.reader.card.writes,
     )
-
-
-def asks_for_overview(embedder: Embedder, vector: Vectors) -> bool:
-    """Return whether a question with this embedding, (dimension,), is about the whole of the documents."""
-    is_known = getattr(embedder, "fingerprint", None) == fitted_weights()["embedder"]
-    is_usual = vector.shape == fitted_weights()["weights"].shape and bool(vector.any())
-    return is_known and is_usual and logit_of(vector, fitted_weights()) > 0
-
-
-def asks_for_report(question: str) -> bool:
-    """Return whether a question asks for all decisions or topics of a time, or of several meetings."""
-    return _REPORT.fullmatch(question.strip(" ?？.!")) is not None
-
-
-def names_documents(words: Iterable[str]) -> bool:
-    """Return whether one of a question's words means the documents: a text, a report, the files, everything."""
-    return not DOCUMENTS.isdisjoint(words)
-
-
-def logit_of(vector: Vectors, model: Mapping[str, Any]) -> float:
-    """Log-odds by the model of an embedding, (dimension,)."""
-    return float(model["intercept"] + np.dot(model["weights"], vector / np.linalg.norm(vector)))
 
 
 def best_of_each(state: SearchState) -> list[int]:
@@ -153,10 +106,3 @@ def _spaced(indices: Indices, most: int) -> Indices:
     """Return at most this many of these, evenly spaced."""
     places = np.linspace(0, len(indices) - 1, min(most, len(indices)))
     return indices[places.round().astype(np.intp)]
-
-
-@cache
-def fitted_weights() -> Mapping[str, Any]:
-    """Return the values that `benchmarks/overviews.py` fitted, and their embedder."""
-    found: dict[str, Any] = json.loads(COEFFICIENTS.read_text("utf-8"))
-    return found | {"weights": np.array(found["weights"])}
