@@ -17,8 +17,8 @@ Point = tuple[float, float]
 Rule = tuple[float, float, float, float]  # from a point to a point, or a box
 Colour = tuple[float, float, float]
 
-LEVEL = 0.5  # points by which the ends of a level or upright line may differ
-OPAQUE = 250  # of 255
+LEVEL_TOLERANCE = 0.5  # points by which the ends of a level or upright line may differ
+MIN_OPAQUE_ALPHA = 250  # of 255
 MOST_CLIPS = 20  # that limit a surface, one within the other
 MOST_NESTED = 8  # forms within forms
 MOST_RULES = 4000  # of a drawing in which tables are looked for; a map may have any number
@@ -172,14 +172,14 @@ def _lines(path: Any, matrix: Matrix) -> Iterator[Rule]:
 
 
 def _is_level(one: Point, other: Point) -> bool:
-    return min(abs(one[0] - other[0]), abs(one[1] - other[1])) < LEVEL
+    return min(abs(one[0] - other[0]), abs(one[1] - other[1])) < LEVEL_TOLERANCE
 
 
 def _surface_colour(path: Any, lines: Sequence[Rule]) -> Colour:
     """Return the colour of an opaque rectangle; `UNKNOWN` for any other path that is filled."""
     red, green, blue, opacity = (ctypes.c_uint() for _ in range(4))
     is_known = pdfium.FPDFPageObj_GetFillColor(path, red, green, blue, opacity)
-    is_opaque = opacity.value >= OPAQUE and not pdfium.FPDFPageObj_HasTransparency(path)
+    is_opaque = opacity.value >= MIN_OPAQUE_ALPHA and not pdfium.FPDFPageObj_HasTransparency(path)
     if is_known and is_opaque and _is_rectangle(path, lines):
         return float(red.value), float(green.value), float(blue.value)
     return UNKNOWN
@@ -195,4 +195,4 @@ def _is_rectangle(path: Any, lines: Sequence[Rule]) -> bool:
 
 
 def _is_near(one: Point, other: Point) -> bool:
-    return abs(one[0] - other[0]) < LEVEL and abs(one[1] - other[1]) < LEVEL
+    return abs(one[0] - other[0]) < LEVEL_TOLERANCE and abs(one[1] - other[1]) < LEVEL_TOLERANCE

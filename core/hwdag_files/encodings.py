@@ -14,8 +14,8 @@ from hwdag.text.characters import without_surrogates
 from hwdag.text.languages import detect_language
 from hwdag_files.content import UnreadableError
 
-COUNTED = "hwdag.counted"
-"""How wrong bytes are decoded: each as a lone surrogate, which no right bytes give."""
+COUNTING_HANDLER = "hwdag.counted"
+"""Error handler that decodes each invalid byte to a lone surrogate, which valid input never yields, and counts it."""
 
 MOST_NUL = 0.3  # share of NUL bytes in a damaged text, such as a log that was cut off
 SAMPLE = 1 << 16  # bytes that an encoding is guessed from
@@ -109,7 +109,7 @@ def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]]
 def _decoded(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
     for mark, marked in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            return data[len(mark) :].decode(marked, COUNTED), ()
+            return data[len(mark) :].decode(marked, COUNTING_HANDLER), ()
     notes = list[str]()
     if nul := data.count(0):
         if wide := _wide(data):
@@ -123,12 +123,12 @@ def _decoded(data: bytes, declared: str) -> tuple[str, tuple[str, ...]]:
     escaped = next((one for sign, one in _ESCAPED if sign in data), None)
     if escaped and declared in ("utf-8", "ascii"):
         notes.append(f"escape sequences: read as {_name(escaped)} (guessed)")
-        return data.decode(escaped, COUNTED), tuple(notes)
-    text = data.decode(_EXTENDED.get(declared, declared), COUNTED)
+        return data.decode(escaped, COUNTING_HANDLER), tuple(notes)
+    text = data.decode(_EXTENDED.get(declared, declared), COUNTING_HANDLER)
     lost = without_surrogates(text)[1] if declared == "utf-8" else 0
     if lost and (encoding := _guessed(data, is_damaged=_is_damaged(data, lost))):
         notes.append(f"not UTF-8: read as {_name(encoding)} (guessed)")
-        text = data.decode(encoding, COUNTED)
+        text = data.decode(encoding, COUNTING_HANDLER)
     return text, tuple(notes)
 
 
@@ -234,4 +234,4 @@ def _count_bytes(error: UnicodeError) -> tuple[str, int]:
     return "\udc80" * (error.end - error.start), error.end
 
 
-codecs.register_error(COUNTED, _count_bytes)
+codecs.register_error(COUNTING_HANDLER, _count_bytes)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hwdag_files.pieces import Line
 
-SMALLER = 0.93  # type of a note, at most, over that of the text
-HIGHEST = 0.4  # share of the page's height that notes take, at most
+MAX_NOTE_TYPE_RATIO = 0.93  # type of a note, at most, over that of the text
+MAX_NOTES_HEIGHT = 0.4  # share of the page's height that notes take, at most
 
 _MARK = re.compile(
     r"(?:\[?\d{1,3}[\].)]*|\(\d{1,3}\)|[*†‡§¶#]{1,3}|[⁰¹²³⁴-⁹]{1,3})\s*[^\W\d]|[a-z]\)\s\w"
@@ -25,7 +25,10 @@ def note_lines(lines: Sequence[Line], body: float, height: float) -> list[int]:
     found, at = list[int](), 0
     while at < len(lines):
         end = _end(lines, at, body) if _begins(lines, at, body) else at
-        if end > at and lines[end - 1].first.bottom - lines[at].first.top < HIGHEST * height:
+        if (
+            end > at
+            and lines[end - 1].first.bottom - lines[at].first.top < MAX_NOTES_HEIGHT * height
+        ):
             found += range(at, end)
         at = max(end, at + 1)
     return found
@@ -54,4 +57,6 @@ def _end(lines: Sequence[Line], start: int, body: float) -> int:
 
 
 def _is_small(line: Line, body: float) -> bool:
-    return not line.first.rows and all(piece.size < SMALLER * body for piece in line.pieces)
+    return not line.first.rows and all(
+        piece.size < MAX_NOTE_TYPE_RATIO * body for piece in line.pieces
+    )

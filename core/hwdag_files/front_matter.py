@@ -13,7 +13,7 @@ import yaml
 from hwdag.text.characters import without_surrogates
 from hwdag_files.content import Content
 
-LONGEST = 1 << 16
+MAX_CHARACTERS = 1 << 16
 """Characters of front matter; a longer block is text."""
 
 _BLOCK = re.compile(r"(---|\+\+\+)[ \t]*\n(.*?)^(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.M | re.S)
@@ -28,9 +28,9 @@ def with_front_matter(content: Content) -> Content:
     """
     text, notes = content.text, content.notes
     if text.startswith("{"):
-        found, end = _leading_object(text[:LONGEST])
+        found, end = _leading_object(text[:MAX_CHARACTERS])
     else:
-        block = _BLOCK.match(text[:LONGEST])
+        block = _BLOCK.match(text[:MAX_CHARACTERS])
         if block is None:
             return content
         found, end = _settings(block[1], block[2]), block.end()

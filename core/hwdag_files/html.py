@@ -16,7 +16,7 @@ from hwdag.text.tables import NAMED_ONCE
 from hwdag_files.blocks import no_heading
 from hwdag_files.cells import Cell, cell_lines
 from hwdag_files.content import Content, UnreadableError, as_notes
-from hwdag_files.encodings import COUNTED, decoded
+from hwdag_files.encodings import COUNTING_HANDLER, decoded
 from hwdag_files.marks import box, lowered, raised, struck, with_marks
 from hwdag_files.mathml import mathml
 from hwdag_files.numbering import shown
@@ -55,7 +55,7 @@ _IN_HEAD = frozenset(_OF_HEAD.split())
 _AROUND_HEAD = 3  # open elements that may be around the head of a page, with it
 _MEDIA = frozenset({"audio", "canvas", "embed", "iframe", "object", "video"})
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Open elements among which such a one is looked for."""
 
 # looks like a character reference by number and is invalid, or is of an absurd length
@@ -171,7 +171,7 @@ def _page_class() -> type[BeautifulSoup]:
             if ended := _ENDED_BY.get(name):
                 first = len(self.tagStack)
                 # why a limit: other tags that do not end may be there by the thousand
-                for at in range(first - 1, max(0, first - DEEPEST), -1):
+                for at in range(first - 1, max(0, first - MAX_DEPTH), -1):
                     if self.tagStack[at].name in _HOLDERS:
                         break
                     first = at if self.tagStack[at].name in ended else first
@@ -218,7 +218,7 @@ def _declared_encoding(data: bytes) -> str:
     name = declared[1].decode("ascii", "replace") if declared else "utf-8"
     try:
         # why: the declaration was read as ASCII, so an encoding that reads that otherwise is wrong
-        is_usable = _ASCII.decode(name, COUNTED) == _ASCII.decode("ascii")
+        is_usable = _ASCII.decode(name, COUNTING_HANDLER) == _ASCII.decode("ascii")
     except (LookupError, UnicodeError):
         is_usable = False
     return name if is_usable else "utf-8"
@@ -398,7 +398,7 @@ def _is_white(tag: Tag) -> bool:
     colour = _colour(found[1] if found else str(tag.get("color", "")))
     if not colour:
         return False
-    around = (tag, *islice(tag.parents, DEEPEST))
+    around = (tag, *islice(tag.parents, MAX_DEPTH))
     grounds = (
         _GROUND.search(f"{_style(one)}background:{one.get('bgcolor', 'none')};") for one in around
     )

@@ -7,8 +7,8 @@ from statistics import median
 
 from hwdag_files.words import WORD_GAP, Word
 
-LARGE = 1.7  # type of an initial, at least, over that of the lines next to it
-LONGEST = 2  # letters, such as a quotation mark and a letter
+MIN_TYPE_RATIO = 1.7  # type of an initial, at least, over that of the lines next to it
+MAX_LETTERS = 2  # letters, such as a quotation mark and a letter
 CAPITAL_HEIGHT = 0.7  # of a capital over its baseline, in sizes of its type
 DESCENT = 0.21  # below it
 MOST_INITIALS = 20  # of a page; a drawing may have any number of large letters
@@ -20,7 +20,7 @@ def with_initials(words: Sequence[Word]) -> list[Word]:
     if not words:
         return []
     usual = median(word.size for word in words)
-    large = [word for word in words if word.size > LARGE * usual and _may_begin(word)]
+    large = [word for word in words if word.size > MIN_TYPE_RATIO * usual and _may_begin(word)]
     if not large or len(large) > MOST_INITIALS:
         return list(words)
     left_out, changed = set[int](), dict[int, Word]()
@@ -40,7 +40,7 @@ _WORDS = frozenset("AIOÀYaio")  # letters that are words in some language
 
 
 def _may_begin(word: Word) -> bool:
-    return len(word.text) <= LONGEST and word.text[-1].isalpha()
+    return len(word.text) <= MAX_LETTERS and word.text[-1].isalpha()
 
 
 def _lines_beside(initial: Word, words: Iterable[Word]) -> list[Word]:
@@ -50,7 +50,7 @@ def _lines_beside(initial: Word, words: Iterable[Word]) -> list[Word]:
     found = [
         word
         for word in words
-        if LARGE * word.size < initial.size
+        if MIN_TYPE_RATIO * word.size < initial.size
         and -0.2 * word.size < word.x0 - initial.x1 < word.size
         and top < word.bottom - DESCENT * word.size < base + 0.3 * word.size
     ]

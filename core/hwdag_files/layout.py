@@ -25,7 +25,13 @@ from hwdag_files.footnotes import begins_note, note_lines
 from hwdag_files.initials import with_initials
 from hwdag_files.letters import Integers, Points
 from hwdag_files.line_numbers import without_line_numbers
-from hwdag_files.open_tables import BULLET, CAPTION, CELL_CHARACTERS, LARGER, open_tables
+from hwdag_files.open_tables import (
+    BULLET,
+    CAPTION,
+    CELL_CHARACTERS,
+    HEADING_TYPE_RATIO,
+    open_tables,
+)
 from hwdag_files.pdfium import PageReader, View
 from hwdag_files.pieces import (
     LEADER,
@@ -123,7 +129,7 @@ class PageLines:
             if id(line) not in rows:
                 # why the longest: the number of the page may be in larger type
                 size = max(line.pieces, key=lambda piece: len(piece.text)).size
-                yield line, size >= LARGER * body
+                yield line, size >= HEADING_TYPE_RATIO * body
 
     def _is_in_margin(self, line: Line) -> bool:
         above, below = MARGIN * self.height, (1 - MARGIN) * self.height
@@ -482,7 +488,7 @@ def _is_heading(lines: Sequence[Line], at: int, page: PageLines, body: float) ->
         return False
     if LEADER in line.text:
         return False
-    if plain(line.text) in page.outline or line.first.size >= LARGER * body:
+    if plain(line.text) in page.outline or line.first.size >= HEADING_TYPE_RATIO * body:
         return True
     if not line.is_bold:
         return False

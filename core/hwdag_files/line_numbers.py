@@ -11,12 +11,14 @@ from statistics import median
 from hwdag_files.words import WIDE_GAP, Word
 
 STEPS = 1, 2, 5, 10  # lines from a number to the next
-FEWEST = 8  # numbers, if each line or every second one has one
+MIN_NUMBERS = 8  # numbers, if each line or every second one has one
 FEWEST_APART = 3  # numbers of every fifth or tenth line
-ALIGNED = 2.0  # points between the sides of numbers of one column
-EVEN = 0.35  # share of the usual distance between numbers by which another one may differ
+ALIGNMENT_TOLERANCE = 2.0  # points between the sides of numbers of one column
+DISTANCE_TOLERANCE = (
+    0.35  # share of the usual distance between numbers by which another one may differ
+)
 BROKEN = 0.2  # share of the lines with a number that begin within a sentence, at least
-ISOLATED = 0.6  # sizes of the type between a number and its line
+MIN_GAP = 0.6  # sizes of the type between a number and its line
 
 Row = list[Word]
 
@@ -49,7 +51,7 @@ def _columns(numbers: Sequence[Word]) -> Iterator[list[Word]]:
     for place in (_right, _left, _middle):
         column = list[Word]()
         for word in sorted(numbers, key=place):
-            if column and place(word) - place(column[-1]) > ALIGNED:
+            if column and place(word) - place(column[-1]) > ALIGNMENT_TOLERANCE:
                 yield sorted(column, key=attrgetter("bottom"))
                 column = []
             column.append(word)
@@ -74,7 +76,11 @@ def _runs(column: Sequence[Word]) -> Iterator[list[Word]]:
     for above, below in pairwise(column):
         grows, distance = int(below.text) - int(above.text), below.bottom - above.bottom
         usual = median(b.bottom - a.bottom for a, b in pairwise(run)) if len(run) > 1 else distance
-        if grows in STEPS and step in (0, grows) and abs(distance - usual) <= EVEN * usual:
+        if (
+            grows in STEPS
+            and step in (0, grows)
+            and abs(distance - usual) <= DISTANCE_TOLERANCE * usual
+        ):
             run.append(below)
             step = grows
         else:
@@ -97,7 +103,7 @@ def _count_lines(run: Sequence[Word], rows: Sequence[Row]) -> bool:
             for above, below in pairwise(run)
         ]
         return median(between) >= step - 1
-    if len(run) < FEWEST:
+    if len(run) < MIN_NUMBERS:
         return False
     lines = [[word for word in row if word not in run] for row in own]
     filled = [line for line in lines if line]
@@ -109,7 +115,7 @@ def _count_lines(run: Sequence[Word], rows: Sequence[Row]) -> bool:
 def _is_isolated(number: Word, row: Row) -> bool:
     """Return whether no other word is near a number in its line."""
     return all(
-        max(other.x0 - number.x1, number.x0 - other.x1) > ISOLATED * number.size
+        max(other.x0 - number.x1, number.x0 - other.x1) > MIN_GAP * number.size
         for other in row
         if other is not number
     )

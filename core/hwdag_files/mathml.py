@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _TEX = ("application/x-tex", "application/x-latex", "text/x-tex", "latex", "tex")
 _LEFT_OUT = frozenset({"annotation", "annotation-xml", "mphantom"})
-DEEPEST = 50  # elements within each other; the text of those below is read as it is
+MAX_DEPTH = 50  # elements within each other; the text of those below is read as it is
 
 
 def mathml(formula: Tag) -> str:
@@ -21,7 +21,7 @@ def mathml(formula: Tag) -> str:
             tex := " ".join(one.get_text().split())
         ):
             return f"${tex}$"
-    return _text(formula, DEEPEST)
+    return _text(formula, MAX_DEPTH)
 
 
 def _text(tag: Tag, depth: int) -> str:

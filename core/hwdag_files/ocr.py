@@ -16,7 +16,9 @@ from hwdag_files.letters import Boxes
 from hwdag_files.words import Word
 
 DPI = 200  # dots to an inch of a page that is drawn for it
-LONG = 2.0  # length of a line, at least, over its height, that says how the page is turned
+MIN_LENGTH_OVER_HEIGHT = (
+    2.0  # length of a line, at least, over its height, that says how the page is turned
+)
 SAMPLES = 5  # lines that are read both ways up
 ONE_SIZE = 0.75, 1.3  # of the usual height of a line, between which lines are in one type
 
@@ -69,7 +71,10 @@ def _sides(boxes: Any) -> Boxes:
 def _is_sideways(boxes: Any) -> bool:
     """Return whether most of the long lines run up or down."""
     width, height = np.ptp(np.array(boxes, np.float64), axis=1).T
-    return bool((height > LONG * width).sum() > (width > LONG * height).sum())
+    return bool(
+        (height > MIN_LENGTH_OVER_HEIGHT * width).sum()
+        > (width > MIN_LENGTH_OVER_HEIGHT * height).sum()
+    )
 
 
 def _is_upside_down(image: Image, sides: Boxes) -> bool:

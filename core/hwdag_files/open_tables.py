@@ -21,7 +21,7 @@ CELL_CHARACTERS = 40  # at most, of a typical cell of a table without lines
 NAME_LINES = 3  # at most, of names over several columns
 MOST_NAMED = 60  # columns, of which one name may span several; each is compared with each
 MOST_ROWS = 500  # of a table without lines on one page; other lines are checked row by row
-LARGER = 1.12  # a heading's type over that of the text
+HEADING_TYPE_RATIO = 1.12  # a heading's type over that of the text
 CAPTION = re.compile(
     r"(?:table|figure|fig\.|tabelle|abbildung|abb\.|tableau|tabla|figura|tabell|figur)\s*\d", re.I
 )
@@ -122,7 +122,7 @@ def _run_end(lines: Sequence[Line], start: int) -> int:
             break
         if len(line.pieces) > 1 or (i > start and line.first.x0 > left + size):
             end = i + 1
-        elif i == start or i > end or size > LARGER * above.first.size:
+        elif i == start or i > end or size > HEADING_TYPE_RATIO * above.first.size:
             break
     return end
 

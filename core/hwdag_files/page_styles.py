@@ -28,7 +28,7 @@ _STEP = re.compile(r"[.#]?[\w-]+")
 MOST_MATCHES = 1_000_000
 """Elements that are compared with selectors; the rules beyond that are not applied."""
 
-DEEPEST = 100  # elements around an element that are compared with a step of a selector
+MAX_DEPTH = 100  # elements around an element that are compared with a step of a selector
 
 LONGEST_SHEET = 1 << 20  # characters of all style sheets of a page
 
@@ -89,7 +89,7 @@ def _matches(
         return False
     if len(steps) == 1:
         return True
-    above = islice(tag.parents, 1 if is_child else DEEPEST)
+    above = islice(tag.parents, 1 if is_child else MAX_DEPTH)
     return any(_matches(one, steps[:-1], keys) for one in above)
 
 

@@ -33,7 +33,9 @@ LEAST_VOWELS = 0.25  # share of the letters; about 0.4 in European languages, 0.
 LEAST_KNOWN = 0.02  # share of the words that are among the most frequent ones of some language
 END_BYTES = 2048  # of a file, among which it says that they are the last
 
-PRINTED = 0.7  # share of the words of a title in the metadata that the first page has, too
+MIN_PRINTED_WORDS = (
+    0.7  # share of the words of a title in the metadata that the first page has, too
+)
 _NO_TITLE = re.compile(
     r"\(?anonymous\)?|(?:untitled|unbenannt|document|slide|folie|layout)[-_ ]?\d*|microsoft \w+ - .*|"
     r".*\.(?:docx?|dotx?|indd|indb|dvi|tex|pdf|pptx?|rtf|odt|qxd|xlsx?|txt|html?|exe|eps|ps|ai)",
@@ -327,7 +329,7 @@ def _title(named: str, page: str, heading: str) -> str:
     words, printed = _title_words(named), set(_title_words(page))
     if not any(map(str.isalpha, named)) or _NO_TITLE.fullmatch(named):
         return heading
-    is_printed = sum(word in printed for word in words) >= PRINTED * len(words)
+    is_printed = sum(word in printed for word in words) >= MIN_PRINTED_WORDS * len(words)
     return without_surrogates(named)[0] if is_printed or not heading else heading
 
 

@@ -36,7 +36,7 @@ from hwdag_files.visibility import Ink, visibility_of
 DESCENT = 0.21
 """Share of a letter's height below its baseline, for all fonts alike, so that lines are level."""
 
-ASKEW = 0.2
+MAX_SLANT = 0.2
 """Slope of a line that counts as level; that of a scan may be a little askew."""
 
 MOST_FIELDS = 1000  # of a page's form that are looked at
@@ -232,7 +232,7 @@ class PageReader:
         right, up = self._matrices[:, 0], self._matrices[:, 1]
         along, across = np.maximum(abs(right), abs(up)), np.minimum(abs(right), abs(up))
         turns = np.where(abs(right) >= abs(up), np.where(right < 0, 2, 0), np.where(up < 0, 3, 1))
-        turns[across >= ASKEW * along] = -1
+        turns[across >= MAX_SLANT * along] = -1
         turn = turns[self._owner]
         for letters in self._visibility.unseen.values():
             turn[letters] = -1

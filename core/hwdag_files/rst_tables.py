@@ -9,14 +9,14 @@ from itertools import pairwise, takewhile
 Table = tuple[int, list[list[str]], bool]
 """The line after a table, its rows, and whether the first one names the columns."""
 
-FARTHEST = 1 << 20  # columns of signs of a line
+MAX_COLUMNS = 1 << 20  # columns of signs of a line
 _LINE = re.compile(r"[-=+| ]*[-=]{2}[-=+| ]*")
 
 
 def simple_rows(lines: Sequence[str], at: int) -> Table:
     """Read a table between lines of "="; text in the first column begins a row."""
     columns = [match.start() for match in re.finditer("=+", lines[at])]
-    spans = list(pairwise([*columns, FARTHEST]))
+    spans = list(pairwise([*columns, MAX_COLUMNS]))
     borders, rows, end = [0], list[list[str]](), at + 1
     is_apart = True
     while end < len(lines):

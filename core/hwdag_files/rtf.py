@@ -18,10 +18,10 @@ from hwdag.text.tables import NAMED_ONCE, table_lines
 from hwdag_files.blocks import item, joined, no_heading, without_blanks
 from hwdag_files.cells import cell_lines, merged
 from hwdag_files.content import Content, UnreadableError, as_notes
-from hwdag_files.encodings import COUNTED
+from hwdag_files.encodings import COUNTING_HANDLER
 from hwdag_files.marks import lowered, raised, struck, with_marks
 
-DEEPEST = 1000  # open groups; deeper nesting is no document
+MAX_DEPTH = 1000  # open groups; deeper nesting is no document
 SAME_EDGE = 40  # twips, between the edges of cells of one column
 
 _TOKEN = re.compile(
@@ -183,8 +183,8 @@ class _Reader:
         self._flush()
         self.ignored = 0
         if brace == "{":
-            if len(self.stack) == DEEPEST:
-                raise UnreadableError(f"its groups are nested more than {DEEPEST} deep")
+            if len(self.stack) == MAX_DEPTH:
+                raise UnreadableError(f"its groups are nested more than {MAX_DEPTH} deep")
             self.stack.append(self.state)
             self.state = replace(self.state, is_new=True)
         elif self.stack:
@@ -277,7 +277,7 @@ class _Reader:
         if not self.bytes:
             return
         charset = self.fonts.get(self.state.font, 0)
-        text = self.bytes.decode(_CODE_PAGES.get(charset, self.code_page), COUNTED)
+        text = self.bytes.decode(_CODE_PAGES.get(charset, self.code_page), COUNTING_HANDLER)
         self.bytes.clear()
         self.state = replace(self.state, is_new=False)
         if charset == _SYMBOLS and self.state.group == "":

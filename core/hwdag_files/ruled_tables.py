@@ -14,8 +14,8 @@ import numpy as np
 
 from hwdag_files.letters import Boxes
 
-NEAR = 3.0  # points within which lines are one, continue or cross
-SHORTEST = 3.0  # points
+JOIN_DISTANCE = 3.0  # points within which lines are one, continue or cross
+MIN_LINE_LENGTH = 3.0  # points; a shorter line is no part of a table
 MOST_CROSSINGS = 20_000  # of the lines of a table; graph paper has more
 
 Cell = tuple[float, float, float, float]  # left, top, right, bottom
@@ -38,18 +38,18 @@ def _joined(lines: Iterable[Sequence[float]]) -> list[Level]:
         place = sum(line[0] for line in group) / len(group)
         pieces = list[Level]()
         for _, start, end in sorted(group, key=lambda line: line[1:]):
-            if pieces and start <= pieces[-1][2] + NEAR:
+            if pieces and start <= pieces[-1][2] + JOIN_DISTANCE:
                 pieces[-1] = place, pieces[-1][1], max(end, pieces[-1][2])
             else:
                 pieces.append((place, start, end))
-        joined += [piece for piece in pieces if piece[2] - piece[1] >= SHORTEST]
+        joined += [piece for piece in pieces if piece[2] - piece[1] >= MIN_LINE_LENGTH]
     return joined
 
 
 def _near(lines: Iterable[tuple[float, ...]]) -> Iterator[list[tuple[float, ...]]]:
     group = list[tuple[float, ...]]()
     for line in lines:
-        if group and line[0] > group[-1][0] + NEAR:
+        if group and line[0] > group[-1][0] + JOIN_DISTANCE:
             yield group
             group = []
         group.append(line)
@@ -64,10 +64,10 @@ def _cells(level: Sequence[Level], upright: Sequence[Level]) -> Iterator[Cell]:
     y, left, right = np.array(level).T
     x, top, bottom = np.array(upright).T
     crosses = (
-        (left[:, None] <= x + NEAR)
-        & (right[:, None] >= x - NEAR)
-        & (top <= y[:, None] + NEAR)
-        & (bottom >= y[:, None] - NEAR)
+        (left[:, None] <= x + JOIN_DISTANCE)
+        & (right[:, None] >= x - JOIN_DISTANCE)
+        & (top <= y[:, None] + JOIN_DISTANCE)
+        & (bottom >= y[:, None] - JOIN_DISTANCE)
     )
     if crosses.sum() > MOST_CROSSINGS:
         return

@@ -13,9 +13,9 @@ from hwdag_files.words import Word
 LOWEST, HIGHEST = 0.34, 0.68
 """Height of such a line above the lower side of a word, in sizes of its type."""
 
-THICKEST = 0.12  # of such a line, in sizes of the type
-OVER = 0.4  # sizes of the type by which a line may be shorter than its words
-BEYOND = 0.6  # sizes of the type by which it may be longer
+MAX_THICKNESS = 0.12  # of such a line, in sizes of the type
+MAX_MISSING_LENGTH = 0.4  # sizes of the type by which a line may be shorter than its words
+MAX_EXTRA_LENGTH = 0.6  # sizes of the type by which it may be longer
 
 
 def with_struck(words: Sequence[Word], rules: Boxes) -> list[Word]:
@@ -32,12 +32,12 @@ def with_struck(words: Sequence[Word], rules: Boxes) -> list[Word]:
         crossed = (
             (height > LOWEST * size)
             & (height < HIGHEST * size)
-            & (low - top < THICKEST * size)
-            & (x0 > left - OVER * size)
-            & (x1 < right + OVER * size)
+            & (low - top < MAX_THICKNESS * size)
+            & (x0 > left - MAX_MISSING_LENGTH * size)
+            & (x1 < right + MAX_MISSING_LENGTH * size)
         )
         if crossed.any():
-            reach = BEYOND * size[crossed].max()
+            reach = MAX_EXTRA_LENGTH * size[crossed].max()
             is_fitting = left > x0[crossed].min() - reach and right < x1[crossed].max() + reach
             found |= crossed if is_fitting else False
     return [

@@ -9,11 +9,13 @@ import numpy as np
 from hwdag_files.drawings import PICTURE, UNKNOWN, Drawing
 from hwdag_files.letters import Booleans, Colours, Floats, Integers, Points
 
-FAINT = 12.0
+MAX_FAINT_CONTRAST = 12.0
 """Contrast with the colour below them, of 255, at which letters are not seen."""
 
-TINY = 1.5  # points, type that nobody reads, on a page whose usual type is three times as large
-HALF = 0.5  # of a letter's size, the distance of two that are at one place
+MAX_TINY_SIZE = (
+    1.5  # points, type that nobody reads, on a page whose usual type is three times as large
+)
+COPY_DISTANCE = 0.5  # of a letter's size, the distance of two that are at one place
 
 SECOND_LAYER = 0.3
 """Share of a scan's letters at the place of visible ones, from which all of them are a second layer."""
@@ -56,9 +58,9 @@ def visibility_of(
     is_known = (ink.colour[:, 0] >= 0) & (background[:, 0] >= 0)
     difference = np.where(is_known, abs(ink.colour - background).max(axis=1), 255.0)
     contrast = difference * ink.opacity / 255
-    is_faint = contrast < FAINT
+    is_faint = contrast < MAX_FAINT_CONTRAST
     typical = float(np.median(ink.size)) if len(x) else 0.0
-    tiny = (ink.size < TINY) & (typical > 3 * TINY)
+    tiny = (ink.size < MAX_TINY_SIZE) & (typical > 3 * MAX_TINY_SIZE)
     covered, tiny = covered & ~outside, tiny & ~outside & ~covered
     is_layer = (~ink.has_ink | below_picture) & ~(outside | covered | tiny)
     faint = is_faint & ~(outside | covered | tiny | is_layer)
@@ -99,6 +101,6 @@ def _is_second(ink: Ink, is_scanned: Booleans, is_layer: Booleans, is_seen: Bool
         from scipy.spatial import KDTree  # why here: few pages need it, and it takes time to load
 
         distance, _ = KDTree(ink.middles[is_seen]).query(ink.middles[is_scanned])
-        is_over = distance < HALF * ink.size[is_scanned]
+        is_over = distance < COPY_DISTANCE * ink.size[is_scanned]
         found[is_scanned] = is_over | (is_over.mean() > SECOND_LAYER)
     return found

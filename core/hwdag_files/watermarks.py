@@ -10,10 +10,12 @@ import numpy as np
 from hwdag_files.pieces import Line, lines_of, pieces_of
 from hwdag_files.words import Word
 
-LARGE = 1.8  # type of a mark, at least, over that of the text
+MIN_TYPE_RATIO = 1.8  # type of a mark, at least, over that of the text
 PALE = 0.6  # contrast of a mark over the text, at most, over that of the text
-FAINT = 0.35  # contrast of a mark on an empty part of the page
-CROSSED = 3  # words of the text, at least, that a mark goes over that is as dark as they are
+MAX_CONTRAST = 0.35  # contrast of a mark on an empty part of the page
+MIN_CROSSED_WORDS = (
+    3  # words of the text, at least, that a mark goes over that is as dark as they are
+)
 MOST_WORDS = 8  # of all marks of a page; more are a drawing, such as a cloud of words
 SAME_PLACE = 10.0  # points, between a mark and that of another page
 CAPITAL_HEIGHT, DESCENT = 0.7, 0.21  # of letters over and below their baseline, in sizes
@@ -41,14 +43,14 @@ def part_marks(words: Sequence[Word]) -> tuple[list[Word], list[Mark]]:
     contrast = np.array([word.contrast for word in words])
     usual_size = np.median(np.repeat(size, letters))
     usual_contrast = np.median(np.repeat(contrast, letters))
-    is_large = size > LARGE * usual_size
+    is_large = size > MIN_TYPE_RATIO * usual_size
     if not is_large.any():
         return list(words), []
     crossed = _crossed(words, is_large)
     is_mark = is_large & (
-        (contrast < FAINT * usual_contrast)
+        (contrast < MAX_CONTRAST * usual_contrast)
         | ((contrast < PALE * usual_contrast) & (crossed > 0))
-        | (crossed >= CROSSED)
+        | (crossed >= MIN_CROSSED_WORDS)
     )
     crosses = {id(word) for word, number in zip(words, crossed, strict=True) if number}
     marked = [word for word, found in zip(words, is_mark, strict=True) if found]

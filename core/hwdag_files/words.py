@@ -38,10 +38,10 @@ WORDS_APART = 1.5  # the gap between words of such letters, at least, over that 
 DIGITS_APART = (
     0.3  # sizes of the type, from which digits that are set apart are numbers of their own
 )
-EVEN = 0.05  # sizes of the type by which gaps of one spacing differ
+SPACING_TOLERANCE = 0.05  # sizes of the type by which gaps of one spacing differ
 
 _UNKNOWN = chr(UNKNOWN)
-COPIES = 6  # letters among which a copy is looked for
+COPY_WINDOW = 6  # letters among which a copy is looked for
 
 
 class Word(NamedTuple):
@@ -120,7 +120,7 @@ def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Boo
 
 def _is_spaced(text: str, gaps: Floats, after_blank: Booleans, spacing: float) -> bool:
     """Return whether letters are spaced by this much and are no separate signs, as in a table or a list."""
-    is_even = 2 * (abs(gaps - spacing) < EVEN).sum() >= len(gaps)
+    is_even = 2 * (abs(gaps - spacing) < SPACING_TOLERANCE).sum() >= len(gaps)
     if not is_even or len(set(text)) < 3 or sum(map(str.isalnum, text)) < 0.7 * len(text):
         return False
     is_typed = after_blank[gaps < spacing + WORD_GAP].mean() > 0.5  # with a blank after each
@@ -168,7 +168,7 @@ def _rows(letters: Letters, cells: Integers) -> tuple[Floats, Integers]:
 def _copies(letters: Letters, rows: Integers) -> Booleans:
     """Return which letters, sorted by place, are printed again where they are already; bold type is made so."""
     codes, x0, found = letters.codes, letters.boxes[:, 0], np.zeros(len(letters), bool)
-    for lag in range(1, min(COPIES, len(letters) - 1) + 1):
+    for lag in range(1, min(COPY_WINDOW, len(letters) - 1) + 1):
         found[lag:] |= (
             (codes[lag:] == codes[:-lag])
             & (rows[lag:] == rows[:-lag])

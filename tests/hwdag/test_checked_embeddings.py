@@ -10,7 +10,7 @@ import pytest
 
 from hwdag import Document, HWDAGIndex, SearchConfig
 from hwdag.embedding.callable import CallableEmbedder
-from hwdag.embedding.checked import MANY, embedded, embedded_question
+from hwdag.embedding.checked import MIN_ZERO_VECTORS, embedded, embedded_question
 from hwdag.embedding.hashing import HashingEmbedder
 from hwdag.errors import InputError
 from hwdag_lab.scripted import ScriptedLM
@@ -117,13 +117,16 @@ def test_an_odd_text_without_a_vector_is_warned_of_and_found_by_its_words(caplog
 
 
 def test_a_document_without_vectors_is_an_error_that_counts_them():
-    greek = [f"λόγος {i}" for i in range(MANY)]
-    with pytest.raises(InputError, match=rf"zero for {MANY} of {MANY + 2} texts of document 'd'"):
+    greek = [f"λόγος {i}" for i in range(MIN_ZERO_VECTORS)]
+    with pytest.raises(
+        InputError,
+        match=rf"zero for {MIN_ZERO_VECTORS} of {MIN_ZERO_VECTORS + 2} texts of document 'd'",
+    ):
         embedded(Ascii(), [*greek, "One.", "Two."], document="d")
 
 
 def test_texts_without_words_may_have_the_vector_zero(caplog):
-    texts = ["* * *", "—", "🎉"] * MANY
+    texts = ["* * *", "—", "🎉"] * MIN_ZERO_VECTORS
     assert not embedded(HashingEmbedder(), texts).any()
     assert embedded(HashingEmbedder(8), []).shape == (0, 8)
     assert not embedded_question(HashingEmbedder(), "??").any()

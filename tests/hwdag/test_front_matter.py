@@ -8,7 +8,7 @@ from hwdag.filters import matches
 from hwdag.text.headings import headings
 from hwdag.text.sentences import sentences
 from hwdag_files.content import Content
-from hwdag_files.front_matter import LONGEST, with_front_matter
+from hwdag_files.front_matter import MAX_CHARACTERS, with_front_matter
 from hwdag_files.read import read_documents
 
 YAML = """---
@@ -96,7 +96,7 @@ def test_one_invalid_value_costs_no_other_one(tmp_path, front):
         "{braces} begin the text",
         '{"in": "a line"} of text',
         "---\n" + "[" * 9_999 + "\n---\nText.",
-        "---\ntitle: x\n" + "# long\n" * LONGEST + "---\nText.",
+        "---\ntitle: x\n" + "# long\n" * MAX_CHARACTERS + "---\nText.",
     ],
 )
 def test_other_text_stays(text):

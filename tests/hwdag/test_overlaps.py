@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwdag.text.overlaps import SHORTEST, overlap, overlap_warning
+from hwdag.text.overlaps import MIN_OVERLAP, overlap, overlap_warning
 
 WORDS = st.text("ab", max_size=60)
 
 
 def slow_overlap(one, other):
-    if len(other) >= SHORTEST and other in one:
+    if len(other) >= MIN_OVERLAP and other in one:
         return other
-    lengths = range(min(len(one), len(other)), SHORTEST - 1, -1)
+    lengths = range(min(len(one), len(other)), MIN_OVERLAP - 1, -1)
     return next((other[:n] for n in lengths if one.endswith(other[:n])), "")
 
 
@@ -19,8 +19,10 @@ def slow_overlap(one, other):
 def test_it_is_the_longest_end_that_begins_the_next(before, shared, after):
     for one, other in [(before + shared, shared + after), (shared * 3, shared * 2 + after)]:
         assert overlap(one, other) == slow_overlap(one, other)
-    if len(shared) >= SHORTEST:
-        assert overlap(f" {before}{shared}\n", f"\n{shared}{after} ").startswith(shared[:SHORTEST])
+    if len(shared) >= MIN_OVERLAP:
+        assert overlap(f" {before}{shared}\n", f"\n{shared}{after} ").startswith(
+            shared[:MIN_OVERLAP]
+        )
 
 
 def test_rules_and_numbers_are_no_overlap():

@@ -14,7 +14,7 @@ from hwdag.corpus.view import View
 from hwdag.errors import InputError, ModelNotFound
 from hwdag.graph.dag import HWDAG, EdgeRow
 from hwdag.search.budget import Budget
-from hwdag.search.features import FARTHEST, FEATURES, LEAST_SPREAD, NodeFeatures
+from hwdag.search.features import FEATURES, LEAST_SPREAD, MAX_DEVIATIONS, NodeFeatures
 from hwdag.search.frontier import RERANK_CANDIDATES, Frontier
 from hwdag.search.navigator import WEIGHTS, FeatureRanker
 from hwdag.search.question import Question
@@ -47,7 +47,7 @@ def one_by_one(scorer, features):
         for j, value in enumerate(row):
             column = features[:, j]
             x.append((value - column.mean()) / (column.std() + LEAST_SPREAD))
-        x = [min(max(value, -FARTHEST), FARTHEST) for value in x]
+        x = [min(max(value, -MAX_DEVIATIONS), MAX_DEVIATIONS) for value in x]
         for i, (weight, bias) in enumerate(scorer.layers):
             if i:
                 x = [max(value, 0.0) for value in x]

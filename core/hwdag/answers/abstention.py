@@ -19,7 +19,7 @@ from hwdag.text.languages import detect_language
 from hwdag.text.words import content_words, words
 from hwdag.types import Answer, Node, Retrieval
 
-NEAREST = 3  # sentences that are shown if there is no answer
+SHOWN_SENTENCES = 3  # sentences that are shown if there is no answer
 LONGEST_SHOWN = 300  # characters of each
 MOST_SAID = 8
 """Content words of a short answer, at most; a stream gives a longer one as it comes, unless it is doubtful."""
@@ -121,7 +121,7 @@ def is_short(text: str) -> bool:
 def not_found(retrieval: Retrieval) -> str:
     """Return the reply if the evidence does not hold an answer, with the nearest sentences."""
     said = NOT_FOUND[_language(retrieval)]
-    shown = islice(_distinct(retrieval), NEAREST)
+    shown = islice(_distinct(retrieval), SHOWN_SENTENCES)
     nearest = [bare(node)[:LONGEST_SHOWN] for node in shown]
     return "\n- ".join([said, *nearest]) if nearest else _refusal(said)
 

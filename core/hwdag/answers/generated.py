@@ -65,7 +65,7 @@ MAX_OVERLAPS = 3
 LEAST_GAIN = 0.2
 """Share of the reply's words, weighed by rarity, that each of these sentences must add."""
 
-BACKED = 0.5
+MIN_SUPPORTED_SHARE = 0.5
 """Share of the reply's words, weighed by rarity, that one sentence must have to take the place of a named one,
 and share of that which a named one must have to keep it."""
 
@@ -234,7 +234,7 @@ class WrittenAnswer:
                     self._has_begun = True
                     yield "".join(self._pieces)
         self._heard = "".join(heard)
-        # why afterwards: of a thought that the chat template opens, a stream shows only the end
+        # why afterwards: if the chat template opens <think>, the stream contains only the closing tag
         if (said := without_thought(self._heard)) != self._heard:
             self._marks = Marks([unit.places for unit in self._units])
             self._pieces = list(self._marks.replaced([said]))
@@ -445,7 +445,7 @@ def overlapping(
 
     Words count by how rare they are among the sentences. Every further sentence must add words. Among
     equals the one that shares more with the question comes first. If the reply names some, return none,
-    unless one sentence is `BACKED` and all those named are not.
+    unless one sentence is `MIN_SUPPORTED_SHARE` and all those named are not.
     """
     held = [set(content_words(sentence)) for sentence in sentences]
     frequency = Counter(word for shown in held for word in shown)
@@ -459,7 +459,7 @@ def overlapping(
     if named:
         shares = [sum(weights[word] for word in shown & left) for shown in held]
         best_share, own = max(shares), max(shares[i] for i in named)
-        if best_share < BACKED * total or own >= BACKED * best_share:
+        if best_share < MIN_SUPPORTED_SHARE * total or own >= MIN_SUPPORTED_SHARE * best_share:
             return {}
     while left and len(found) < MAX_OVERLAPS:
         gains = [sum(weights[word] for word in shown & left) for shown in held]

@@ -44,7 +44,7 @@ from hwdag.types import Node
 
 MAX_LEVELS = 12  # a graph ends there, even if the text does not shrink (not in the papers)
 
-CONDENSED = 2 / 3
+MAX_LEVEL_SHARE = 2 / 3
 """Largest share of the tokens of the level below that a level may take; a larger one is dropped and ends the
 graph (not in the papers, whose levels are dropped if they have several windows and are not shorter)."""
 
@@ -212,7 +212,7 @@ class GraphBuilder:
         counts = self.reader.count_tokens([one.text for window in points for one in window])
         if self.config.rules.follows_papers:
             return len(points) > 1 and sum(counts) >= _tokens(level)
-        return sum(counts) > CONDENSED * _tokens(level)
+        return sum(counts) > MAX_LEVEL_SHARE * _tokens(level)
 
     def _leaves(self, draft: Draft) -> Sequence[Node]:
         """Return the leaves of a document, cut if nobody has cut it yet."""

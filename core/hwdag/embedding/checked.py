@@ -13,7 +13,7 @@ from hwdag.embedding.base import Embedder
 from hwdag.errors import InputError
 from hwdag.text.words import plain, words
 
-MANY = 8
+MIN_ZERO_VECTORS = 8
 """Texts without a vector that are an error if they are most of a call; fewer may be odd ones."""
 
 _LOGGER = logging.getLogger("hwdag")
@@ -36,7 +36,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, document: str = "") ->
     if unread := [texts[i] for i in with_words if not rows[i].any()]:
         counts = f"the vector zero for {len(unread)} of {len(with_words)} texts{_of(document)}"
         example = f"such as {brief(unread[0])}: it seems to know none of their words"
-        if len(unread) >= MANY and 2 * len(unread) > len(with_words):
+        if len(unread) >= MIN_ZERO_VECTORS and 2 * len(unread) > len(with_words):
             raise InputError(
                 f"{embedder.name!r} made {counts}, {example}; take an embedder for their language"
             )

@@ -226,7 +226,7 @@ class ConcurrentWriter(Writer, Protocol):
 
 
 class StopFlag(Protocol):
-    """Set once nobody waits for the answer any more, such as a `threading.Event`."""
+    """A cancellation flag, such as a `threading.Event`."""
 
     def is_set(self) -> bool:
         """Return whether it was set."""

@@ -50,7 +50,7 @@ FEATURES = (
 )
 """The inputs of a scorer, in this order."""
 
-FARTHEST = 5.0
+MAX_DEVIATIONS = 5.0
 """Standard deviations beyond which a feature counts no more."""
 
 LEAST_SPREAD = 1e-4

@@ -18,10 +18,10 @@ from hwdag.text.languages import is_function_word
 from hwdag.text.words import words
 from hwdag.types import Node, Step, later_first
 
-BEGINNING = 3
+BEGINNING_LEAVES = 3
 """Nodes at the beginning of a document in which its date is looked for."""
 
-NEAR = 0.6
+SAME_SUBJECT_SIMILARITY = 0.6
 """Share of the similarity of the earlier statement that the later one has at least."""
 
 Metadata = Callable[[str], Mapping[str, Any]]
@@ -58,7 +58,7 @@ class Latest:
                     other.position
                     for other in steps
                     if self._is_superseded(other.node, step.node)
-                    and step.similarity >= NEAR * other.similarity
+                    and step.similarity >= SAME_SUBJECT_SIMILARITY * other.similarity
                 ),
             )
             for step in steps
@@ -79,7 +79,7 @@ class Latest:
     def _of_document(self, index: int, key: str) -> str:
         """Return the date of a document: "" if unknown."""
         if key not in self._of_documents:
-            beginning = list(self._corpus.document_of(index))[:BEGINNING]
+            beginning = list(self._corpus.document_of(index))[:BEGINNING_LEAVES]
             lines = [node.text for node in self._corpus.fetch(beginning)]
             self._of_documents[key] = document_date(key, self._metadata(key), lines)
         return self._of_documents[key]

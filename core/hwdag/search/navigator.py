@@ -36,7 +36,7 @@ from hwdag.embedding.default import EmbeddedModel
 from hwdag.embedding.hashing import unit_rows
 from hwdag.embedding.sentence_transformer import SentenceTransformerEmbedder
 from hwdag.errors import InputError, ModelNotFound
-from hwdag.search.features import FARTHEST, FEATURES, LEAST_SPREAD, NodeFeatures
+from hwdag.search.features import FEATURES, LEAST_SPREAD, MAX_DEVIATIONS, NodeFeatures
 from hwdag.search.frontier import Frontier
 from hwdag.threads import without_spinning
 from hwdag.types import Node
@@ -299,5 +299,5 @@ def inputs(features: Floats, mean: Vectors, scale: Vectors) -> Vectors:
     """Return the inputs of the network, (k, f) to (k, 2 f)."""
     spread = features.std(axis=0) + LEAST_SPREAD
     seen = ((features - mean) / scale, (features - features.mean(axis=0)) / spread)
-    clipped = np.clip(np.concatenate(seen, axis=1), -FARTHEST, FARTHEST)
+    clipped = np.clip(np.concatenate(seen, axis=1), -MAX_DEVIATIONS, MAX_DEVIATIONS)
     return np.asarray(clipped, np.float32)

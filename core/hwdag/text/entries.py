@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 
 LEAST_ALIKE = 3  # lines that begin alike
 SHORT_LINE = 60  # characters of a line that may be an entry without any sign
-VARYING = 0.7  # of the longest line, at most, is the shortest one if lines were not wrapped
+MAX_SHORTEST_SHARE = (
+    0.7  # the shortest line over the longest one, at most, if lines were not wrapped
+)
 
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mai|mär|okt|dez"
 _DATE = (
@@ -60,7 +62,7 @@ def _are_short(lines: Sequence[str]) -> bool:
     lengths = list(map(len, lines))
     return (
         max(lengths) <= SHORT_LINE
-        and min(lengths) <= VARYING * max(lengths)
+        and min(lengths) <= MAX_SHORTEST_SHARE * max(lengths)
         and all(line[0].isupper() or line[0].isdigit() for line in lines)
         and not any(line.endswith(_ENDS_CLAUSE) for line in lines)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-SHORTEST = 20
+MIN_OVERLAP = 20
 """Characters that two chunks must share. Fewer may be chance, such as a name that ends one and begins the next."""
 
 LONGEST_OVERLAP = 20_000  # characters: a repetitive text takes the square of them
@@ -17,11 +17,11 @@ SHOWN = 60
 def overlap(one: str, other: str) -> str:
     """Return `other` if it is within `one`, else the longest end of `one`, of `LONGEST_OVERLAP` at most, that begins it.
 
-    Return "" for fewer than `SHORTEST` characters. Spaces around the texts do not count.
+    Return "" for fewer than `MIN_OVERLAP` characters. Spaces around the texts do not count.
     """
     one, other = one.strip(), other.strip()
-    head = other[:SHORTEST]
-    if len(head) < SHORTEST:
+    head = other[:MIN_OVERLAP]
+    if len(head) < MIN_OVERLAP:
         return ""
     if other in one:
         shared = other

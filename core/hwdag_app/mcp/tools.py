@@ -36,7 +36,7 @@ from hwdag_app.mcp.results import (
 URI = "hwdag://documents/"
 """Prefix of the address of a document; the percent-encoded id follows."""
 
-MOST = 12_000
+REPLY_CHARACTERS = 12_000
 """Characters of a reply by default. Clients cap a reply at 25,000 tokens, and some scripts take two for a character."""
 
 Query: TypeAlias = Annotated[str, Field(description="a question, or a description of the passages")]
@@ -83,7 +83,7 @@ class Tools:
         query: Query,
         limit: Limit = 5,
         cursor: Cursor = None,
-        max_characters: Characters = MOST,
+        max_characters: Characters = REPLY_CHARACTERS,
         documents: Ids = None,
         filters: Filters = None,
         history: History = None,
@@ -119,7 +119,7 @@ class Tools:
             int | None, Field(ge=1, description="tokens that are read for the answer, at most")
         ] = None,
         history: History = None,
-        max_characters: Characters = MOST,
+        max_characters: Characters = REPLY_CHARACTERS,
     ) -> Answered:
         """Answer a question briefly, with the sentences of the documents that support the answer.
 
@@ -150,7 +150,7 @@ class Tools:
         self,
         id: Annotated[str, Field(description="a document_id, or the id of a passage or citation")],
         cursor: Cursor = None,
-        max_characters: Characters = MOST,
+        max_characters: Characters = REPLY_CHARACTERS,
     ) -> Fetched:
         """Read the text of a document, or a passage with the text around it."""
         document, span = self._named(id)
@@ -178,7 +178,7 @@ class Tools:
         document_id: str,
         start: Annotated[int, Field(ge=0)] = 0,
         end: Annotated[int | None, Field(ge=0)] = None,
-        max_characters: Characters = MOST,
+        max_characters: Characters = REPLY_CHARACTERS,
     ) -> list[str]:
         """Read a range [start, end) of the characters of a document, as text alone."""
         document = self._document(document_id)
@@ -194,7 +194,7 @@ class Tools:
         self,
         limit: Limit = 50,
         cursor: Cursor = None,
-        max_characters: Characters = MOST,
+        max_characters: Characters = REPLY_CHARACTERS,
         documents: Ids = None,
         filters: Filters = None,
     ) -> Documents:
@@ -222,7 +222,7 @@ class Tools:
         document_id: str,
         limit: Limit = 200,
         cursor: Cursor = None,
-        max_characters: Characters = MOST,
+        max_characters: Characters = REPLY_CHARACTERS,
     ) -> OutlineResult:
         """List the headings of a document, with the characters of each section, to fetch or read them."""
         document = self._document(document_id)

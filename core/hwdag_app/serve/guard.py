@@ -41,7 +41,7 @@ MAX_JSON_BYTES = 1_000_000
 GRACE = 30.0
 """Seconds in which a client must have sent or read something."""
 
-SLOWEST = 10_000
+MIN_BYTES_PER_SECOND = 10_000
 """Bytes per second at which a body must arrive, after the grace."""
 
 MAX_UPLOADS = 4
@@ -140,7 +140,7 @@ async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
     """Yield the body of a request in pieces.
 
     Raises `HTTPException`: 413 beyond `most` bytes; 408 for a client that sends it slower than
-    `SLOWEST` after `GRACE`, or stops.
+    `MIN_BYTES_PER_SECOND` after `GRACE`, or stops.
     """
     too_long = HTTPException(413, f"more than the {most:,} bytes that this server takes")
     said = request.headers.get("content-length", "")
@@ -148,13 +148,13 @@ async def limited_body(request: Request, most: int) -> AsyncIterator[bytes]:
         raise too_long
     taken, began, pieces = 0, time.monotonic(), request.stream()
     while True:
-        left = began + GRACE + taken / SLOWEST - time.monotonic()
+        left = began + GRACE + taken / MIN_BYTES_PER_SECOND - time.monotonic()
         try:
             piece = await asyncio.wait_for(anext(pieces), max(0, left))
         except StopAsyncIteration:
             return
         except TimeoutError as error:
-            said = f"less than {SLOWEST:,} bytes per second came"
+            said = f"less than {MIN_BYTES_PER_SECOND:,} bytes per second came"
             raise HTTPException(408, said, {"Connection": "close"}) from error
         taken += len(piece)
         if taken > most:

@@ -40,8 +40,8 @@ class Found:
 
     Nodes are read in this order; a node that exceeds the rest of the budget is skipped. `usage` is
     the cost of finding them. `left_out` means that the method itself had to leave something out.
-    `beyond` were found too, best first, but are not read; they only fill up `k`. `carried` holds
-    the data that the method needs again to answer.
+    `unread` were found too, best first; they only fill up `k`. `carried` holds the data that the method
+    needs again to answer.
     """
 
     ranked: Sequence[Scored]
