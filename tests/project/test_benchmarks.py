@@ -41,13 +41,13 @@ def run(checkpoint, tmp_path, monkeypatch):
     found = tmp_path / "found.json"
 
     performance = import_module("performance")
-    monkeypatch.setattr(performance, "TEXT", performance.TEXT[:1500])
-    for name, value in (("AT_ONCE", 2), ("SHORT_DOCUMENTS", 2), ("SHORT_WORDS", 40)):
+    monkeypatch.setattr(performance, "TEXT", performance.TEXT[:600])
+    for name, value in (("AT_ONCE", 2), ("SHORT_DOCUMENTS", 2), ("SHORT_WORDS", 12)):
         monkeypatch.setattr(performance, name, value)
 
     def run(name, *options):
         program = import_module(name)
-        small = replace(program.QUICK, rounds=1, tokens=128, new_tokens=2, batches=(1, 2))
+        small = replace(program.QUICK, rounds=1, tokens=96, new_tokens=2, batches=(1, 2))
         monkeypatch.setattr(program, "QUICK", small)
         options = ["--quick", "--device", "cpu", "--reader", checkpoint, *options]
         monkeypatch.setattr(sys, "argv", [name, *options, "-o", str(found)])

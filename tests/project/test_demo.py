@@ -1,24 +1,11 @@
-"""`hwdag demo` answers rightly on any CPU: two hops, a row of a table, and a refusal."""
+"""`hwdag demo` shows its answers: two hops, a row of a table, and a refusal."""
 
 from __future__ import annotations
 
 import pytest
-from margins import check_margins
 
-from hwdag.search.answerability import fitted
-from hwdag_app.cli.demo import QUESTIONS, town
+from hwdag_app.cli.demo import QUESTIONS
 from hwdag_app.main import main
-
-
-@pytest.mark.model
-def test_answers_and_the_refusal_have_a_margin():
-    answers = {question: answer for _, question, answer in QUESTIONS if answer}
-    [refused] = [question for _, question, answer in QUESTIONS if not answer]
-    for index in check_margins(town(), answers):
-        answer = index.answer(refused)
-        assert answer.found is False
-        assert answer.confidence < fitted()["least confidence"] / 2
-        assert answer.retrieval.answerability < fitted()["least answerability"] / 2
 
 
 @pytest.mark.model
