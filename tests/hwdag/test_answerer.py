@@ -327,6 +327,8 @@ def test_overlaps_add_words_and_prefer_what_the_question_asks():
     assert list(overlapping("Ada", sentences, "Who built the mill?")) == [1]
     assert list(overlapping("Ada, and Bo in 1850", sentences)) == [2, 0]
     assert overlapping("Zed", sentences) == {}
+    assert list(overlapping("20", ["Ada has ten.", "Bo has twenty.", "Cy has 1,200."])) == [1]
+    assert list(overlapping("1200", ["Ada has ten.", "Bo has twenty.", "Cy has 1,200."])) == [2]
 
 
 def test_a_server_answers_in_pieces(town):

@@ -21,7 +21,7 @@ from hwdag.search.answerability import (
     fitted,
     logit,
 )
-from hwdag.text.words import content_words
+from hwdag.text.words import content_words, in_digits
 from hwdag.types import Node, Span
 from hwdag_lab.scripted import ScriptedLM
 
@@ -254,6 +254,34 @@ def test_the_confidence_in_an_answerer_is_of_its_reply():
         assert declined.found is False and declined.confidence == pytest.approx(1 - likely)
         assert declined.text == declined.reply == reply
     assert answer("Jon Berg did not build it alone.").found
+
+
+@pytest.mark.model
+def test_numbers_of_a_reply_may_be_words_in_the_text_and_digits_in_the_reply():
+    asked = "How deep is the well?"
+    likely = town().search(asked).answerability
+    for reply, share in (
+        ("30 metres deep", 1),
+        ("Thirty metres deep", 1),
+        ("40 metres deep", 2 / 3),
+    ):
+        answer = town().answer(asked, answerer=lambda prompt, reply=reply: reply)
+        assert answer.confidence == pytest.approx(likely * share)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Twenty-six years", "26 years"),
+        ("two thousand three hundred and five men, a hundred dogs", "2305 men, 100 dogs"),
+        ("twelve hundred or 1,200", "1200 or 1200"),
+        ("five, six and seven", "5, 6 and 7"),
+        ("10,000,000 of 3,14 or 1.200,50", "10000000 of 3,14 or 1.200,50"),
+        ("the tenth of oneself, a dog", "the tenth of oneself, a dog"),
+    ],
+)
+def test_numbers_in_digits(text, written):
+    assert in_digits(text) == written
 
 
 @pytest.mark.model

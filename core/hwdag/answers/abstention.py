@@ -16,7 +16,7 @@ from hwdag.search.answerability import (
 )
 from hwdag.text.headings import parted, searched_text
 from hwdag.text.languages import detect_language
-from hwdag.text.words import content_words, words
+from hwdag.text.words import content_words, in_digits, words
 from hwdag.types import Answer, Node, Retrieval
 
 SHOWN_SENTENCES = 3  # sentences that are shown if there is no answer
@@ -101,16 +101,18 @@ def declines(reply: str) -> bool:
 
 
 def _supported(answer: Answer, reply: str) -> float:
-    """Return the share of a reply's content words that the question or the evidence has; 1 in another language."""
+    """Return the share of a reply's content words that the question or the evidence has; 1 in another language.
+
+    "Twenty" and "20" are one word.
+    """
     texts = [searched_text(step.node) for step in answer.retrieval.context]
     texts += [citation.text for citation in answer.citations]
-    wanted = set(content_words(reply))
+    wanted = set(content_words(in_digits(reply)))
     languages = {detect_language(reply), detect_language(" ".join(texts))} - {None}
     if not wanted or len(languages) > 1:
         return 1.0
-    return len(
-        wanted & {w for text in (answer.retrieval.question, *texts) for w in words(text)}
-    ) / len(wanted)
+    held = {w for text in (answer.retrieval.question, *texts) for w in words(in_digits(text))}
+    return len(wanted & held) / len(wanted)
 
 
 def is_short(text: str) -> bool:

@@ -33,7 +33,7 @@ from hwdag.text.characters import one_line, visible, without_surrogates
 from hwdag.text.dates import dates_in, document_date
 from hwdag.text.headings import ABOVE
 from hwdag.text.thinking import without_thinking, without_thought
-from hwdag.text.words import content_words, words
+from hwdag.text.words import content_words, in_digits, words
 from hwdag.types import Citation, Node, ReplyEnd, Retrieval, Step, TokenCount
 
 INSTRUCTION = """\
@@ -447,12 +447,12 @@ def overlapping(
     equals the one that shares more with the question comes first. If the reply names some, return none,
     unless one sentence is `MIN_SUPPORTED_SHARE` and all those named are not.
     """
-    held = [set(content_words(sentence)) for sentence in sentences]
+    held = [set(content_words(in_digits(sentence))) for sentence in sentences]
     frequency = Counter(word for shown in held for word in shown)
-    asked = set(content_words(question))
+    asked = set(content_words(in_digits(question)))
     weights = {
         word: math.log1p(len(sentences) / frequency[word])
-        for word in content_words(reply)
+        for word in content_words(in_digits(reply))
         if frequency[word]
     }
     total, left, found = sum(weights.values()), set(weights), dict[int, float]()

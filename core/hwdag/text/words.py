@@ -49,6 +49,25 @@ _NUMBERED = re.compile(
     re.I,
 )
 
+_NUMBER_NAMES = """
+zero one two three four five six seven eight nine
+ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+twenty thirty forty fifty sixty seventy eighty ninety
+"""
+_BELOW_TEN, _TEENS, _TENS = (line.split() for line in _NUMBER_NAMES.strip().splitlines())
+_VALUES = {
+    **{word: value for value, word in enumerate(_BELOW_TEN + _TEENS)},
+    **{word: 10 * value for value, word in enumerate(_TENS, 2)},
+    "a": 1,
+}
+_MULTIPLES = {"hundred": 100, "thousand": 1000}
+_TO_99 = rf"(?:(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(_BELOW_TEN[1:])}))?|{'|'.join(_BELOW_TEN + _TEENS)})"
+_TO_9999 = rf"(?:(?:{_TO_99}|a) hundred(?:(?: and)? {_TO_99})?|{_TO_99})"
+_NUMBER = re.compile(
+    rf"\b(?:(?:{_TO_9999}|a) thousand(?:(?: and)? {_TO_9999})?|{_TO_9999})\b", re.I
+)
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+
 _UNSEEN = re.compile("[\xad\u180e\u200b\u2060\ufeff]")
 _COMPATIBLE = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc\uff01-\uffdc]+")
 """Ligatures, forms of Arabic letters, and signs of full and half width."""
@@ -100,6 +119,23 @@ def with_month_numbers(found: list[str], question: str) -> list[str]:
     """Add to the words of a question the numbers of its months: a table has 2026-01 for January."""
     months = (word for word in found if word not in _VERBS or word.capitalize() in question[1:])
     return found + [MONTHS[word] for word in months if word in MONTHS]
+
+
+def in_digits(text: str) -> str:
+    """Write English numbers as digits alone: "twenty-six" as 26, "two thousand" and "2,000" as 2000."""
+    return _THOUSANDS.sub(lambda found: found[0].replace(",", ""), _NUMBER.sub(_value, text))
+
+
+def _value(found: re.Match[str]) -> str:
+    total = last = 0
+    for word in re.findall(r"[a-z]+", found[0].lower()):
+        if word in _MULTIPLES:
+            last *= _MULTIPLES[word]
+            if word == "thousand":
+                total, last = last, 0
+        elif word != "and":
+            last += _VALUES[word]
+    return str(total + last)
 
 
 @cache
