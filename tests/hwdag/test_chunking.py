@@ -141,6 +141,26 @@ def test_a_fragment_joins_the_sentence_after_it():
     ]
 
 
+def test_a_short_sentence_stays_in_its_item():
+    items = [
+        "1. Roof: the board has agreed on it. Approved.",
+        "2. Fees: there is no increase this year. Done.",
+        "3. Boats: the old one is sold to Kerry.",
+    ]
+    text = "\n".join(["Present: Aoife Brennan, Tomas Reyes and Dr. Okafor", *items])
+    found = leaves(text, count_tokens=by_word, limit=40)
+    assert [text[s.start : s.end] for s in found][1:] == items
+
+
+def test_a_short_lead_joins_the_first_item():
+    text = "We need:\n- milk and eggs from the shop at the corner\n- bread for all of the juniors"
+    found = leaves(text, count_tokens=by_word, limit=40)
+    assert [text[s.start : s.end] for s in found] == [
+        "We need:\n- milk and eggs from the shop at the corner",
+        "- bread for all of the juniors",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

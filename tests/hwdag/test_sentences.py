@@ -193,6 +193,19 @@ def test_line_structure_ends_sentences(text, expected):
     assert cut(text) == expected
 
 
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["Approved.", "4. Costs of the roof: none."],
+        ["It was agreed.", "7) The next one is here.", "And there is more."],
+        ["It ended on page\n12.", "Then we left."],
+    ],
+)
+def test_the_number_of_an_item_stays_with_its_text(expected):
+    text = "\n".join(expected)
+    assert [text[s.start : s.end] for s in sentences(text)] == expected
+
+
 def test_what_has_no_letter_stays_with_a_neighbour():
     assert cut("1. Foo went. (He left.) [3] So did I. ...")[0] == "1. Foo went."
     assert cut("3. 4. 5.") == ["3. 4. 5."]

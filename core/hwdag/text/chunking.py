@@ -15,6 +15,7 @@ from typing import Literal
 
 from hwdag.errors import InputError
 from hwdag.text.sentences import (
+    begins_item,
     ends_sentence,
     greeting,
     is_heading_line,
@@ -30,6 +31,9 @@ COUNT_BATCH = 1024
 """Texts per call of `count_tokens`, so that counting a huge document takes little memory."""
 
 FRAGMENT_TOKENS = 6  # a leaf of fewer tokens is not enough alone
+
+LEADS = (":", "：")
+"""Ends of a text that leads to a list."""
 
 _Held = Literal["", "heading", "greeting", "closing", "header", "open", "fragment"]
 """Why a piece is not enough alone: a heading, a greeting, the end of a letter, lines above a mail, a short line
@@ -64,7 +68,7 @@ def leaves(text: str, *, count_tokens: CountTokens, limit: int) -> list[Span]:
 
     A piece that is not enough alone joins a neighbour, if there is room: a heading the text that follows; a fragment of
     fewer than `FRAGMENT_TOKENS` tokens ("Yes."), and a greeting, the sentence that follows in the same
-    block, else the one before it. A greeting or an unfinished fragment that is a block of its own joins
+    paragraph or item, else the one before it. A greeting or an unfinished fragment that is a block of its own joins
     the next block, the end of a letter with the name below it the one before. The lines above a mail are
     one piece. A row of a table joins nothing. The spans have the same properties as those of `chunk`.
     """
@@ -124,6 +128,9 @@ def _follows(text: str, before: Span, span: Span, held: _Held, kind: _Held) -> b
         return kind != "heading" and (is_alone if kind != "header" else not is_apart)
     if held == "closing":
         return kind == "open"
+    if held == "fragment":
+        leads = text.endswith(LEADS, before.start, before.end)
+        is_apart = is_apart or (begins_item(text, span.start) and not leads)
     return (
         bool(held)
         and kind != "header"

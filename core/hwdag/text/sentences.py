@@ -39,6 +39,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _BULLET = re.compile(r"[ \t]*[-*+•‣◦▪●][ \t]")
 _NUMBER = re.compile(r"[ \t]*\d{1,3}[.)][ \t]")
 _FIRST = re.compile(r"[ \t]*1[.)][ \t]")
+_ITEM_NUMBER = re.compile(r"\s*(\d{1,3}[.)])\s*")
 # Unknown to sentencex: titles before a name, abbreviations before a number, German ordinals.
 _TITLE = re.compile(
     r"\b(?:dr|prof|ms|mrs|mr|ing|inż|dott|dhr|mevr|mw|drs|mlle|mme|m|mgr|sig|sr|sra|dra|fr|hr)\.\s*$",
@@ -104,6 +105,12 @@ def ends_sentence(text: str) -> bool:
 def is_question(text: str) -> bool:
     """Say whether a text ends with a question mark."""
     return text.rstrip(_CLOSERS).endswith(_QUESTION_MARKS)
+
+
+def begins_item(text: str, start: int) -> bool:
+    """Say whether a list item begins at a place of a text: a bullet or a number, first on its line."""
+    is_marked = _BULLET.match(text, start) or _NUMBER.match(text, start)
+    return bool(is_marked) and _begins_line(text, start)
 
 
 def is_heading_line(text: str) -> bool:
@@ -186,20 +193,40 @@ def _kind(line: str, previous: LineKind) -> LineKind:
 def _cuts(block: str, kind: LineKind, language: str) -> Iterator[int]:
     """Return where sentences begin, except the first.
 
-    What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour.
+    What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour: the number of
+    an item with the text that follows it, everything else with the sentence before.
     """
     if len(block) <= {"row": LONGEST_ROW, "entry": LONGEST_ENTRY}.get(kind, 0):
         return
     # why: Rust strings hold no lone surrogates; a substitute of the same length keeps the offsets
     safe, _ = without_surrogates(block)
-    lettered = is_cased = False
+    lettered = is_cased = is_numbered = False
     starts = [_behind_mark(safe, start) for start in _starts(safe, language)]
     for start, end in pairwise([*starts, len(block)]):
         first = next(filter(str.isalpha, block[start:end]), "")
-        if lettered and first and not _goes_on(block, start, is_cased):
+        if not first and _is_item_number(block, start, end):
+            if lettered:
+                yield start
+            is_numbered = True
+            continue
+        if lettered and first and not is_numbered and not _goes_on(block, start, is_cased):
             yield start
+        is_numbered = is_numbered and not first
         lettered = lettered or bool(first)
         is_cased = is_cased or first.isupper()
+
+
+def _is_item_number(block: str, start: int, end: int) -> bool:
+    """Return whether a piece is the number of an item, alone at the beginning of a line."""
+    number = _ITEM_NUMBER.fullmatch(block, start, end)
+    return number is not None and _begins_line(block, number.start(1))
+
+
+def _begins_line(text: str, place: int) -> bool:
+    """Return whether nothing but a few blanks is before a place on its line."""
+    # why not the whole line: it may be the whole text
+    before = text[max(0, place - LONGEST_CLUE) : place].rstrip(" \t")
+    return before.endswith("\n") or (not before and place <= LONGEST_CLUE)
 
 
 def _behind_mark(block: str, start: int) -> int:
