@@ -54,7 +54,7 @@ def as_core_documents(documents: Iterable[Document]) -> list[hwdag.Document]:
 
 
 def as_langchain_document(document: hwdag.Document) -> Document:
-    """Convert back what `as_core_document` converted; the id is filled in."""
+    """Convert a document of `as_core_document` back; the id is filled in."""
     return Document(
         id=document.id, page_content=document.text, metadata=deepcopy(dict(document.metadata))
     )

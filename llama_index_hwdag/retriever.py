@@ -205,7 +205,7 @@ class CoreRetriever(BaseRetriever):
         return stream
 
     def _options(self, query_bundle: QueryBundle) -> dict[str, Any]:
-        """Return what `search` and `stream` both take."""
+        """Return the arguments that `search` and `stream` both take."""
         core, vector = self.core, None
         if isinstance(core, CoreIndex):  # other retrievers embed the question themselves
             vector = _query_vector(core.embedder, query_bundle)

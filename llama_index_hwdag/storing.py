@@ -74,7 +74,7 @@ def opened(
 
 
 def note(struct: HWDAGIndexStruct, core: CoreIndex) -> None:
-    """Write into a struct what `opened` needs to open this index."""
+    """Write into a struct the values that `opened` needs to open this index."""
     struct.config = {} if core.built_by else json.loads(json.dumps(asdict(core.config)))
     if core.built_by and core.path is None:
         # why compressed: zeros that guard the rows fill most pages of a small document

@@ -116,7 +116,7 @@ def _home() -> str:
 
 
 def _copy(page: Path) -> str:
-    """Return A page from outside docs/, in `files/`, where links to docs/ lead upwards."""
+    """Return a page from outside docs/, in `files/`, where links to docs/ lead upwards."""
 
     def moved(link: re.Match[str]) -> str:
         target, docs = (page.parent / link[1]).resolve(), ROOT / "docs"

@@ -88,7 +88,7 @@ def merged(
 def _spread(rows: Sequence[Sequence[Cell]], most: int) -> list[list[Cell]]:
     """Return the cell at every place of a table, in all rows and columns that it spans.
 
-    Nothing where that takes more than `most` characters.
+    Nothing if that takes more than `most` characters.
     """
     spread = list[list[Cell]]()
     above = dict[int, tuple[Cell, int]]()  # by column, with the rows that are left of the span

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The text of a file, and what it says about it.
+    """The text of a file with its title, metadata and notes.
 
     `page_starts` are the characters at which pages begin; `times` are pairs of a character and the second
     at which it is spoken; `metadata` is JSON.

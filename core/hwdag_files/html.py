@@ -366,7 +366,7 @@ def _choice(option: Tag) -> str:
 
 
 def _entered(field: Tag) -> str:
-    """Return what a field of a form shows: a box, or the text that fills it."""
+    """Return the shown text of a field of a form: a box, or the text that fills it."""
     kind = str(field.get("type", "text")).lower()
     if kind in ("checkbox", "radio"):
         return box(is_checked=field.has_attr("checked"))

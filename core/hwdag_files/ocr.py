@@ -97,7 +97,7 @@ def _score(line: Image) -> float:
 
 
 def _words(texts: tuple[str, ...], sides: Boxes) -> list[Word]:
-    """Return lines as words of one type where their heights differ little."""
+    """Return lines as words of one type if their heights differ little."""
     usual = median((sides[:, 3] - sides[:, 1]).tolist())
     words = list[Word]()
     for text, (x0, y0, x1, y1) in zip(texts, sides.tolist(), strict=True):

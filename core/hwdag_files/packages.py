@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def check_packed(data: bytes) -> None:
-    """Raise `UnreadableError` for what is no package, or unpacks to too much."""
+    """Raise `UnreadableError` for bytes that are no package, or that unpack to too much."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             size = sum(member.file_size for member in packed.infolist())

@@ -1,4 +1,4 @@
-"""The text of a PDF, page by page: with its layout, or in the order of the file where that fails."""
+"""The text of a PDF, page by page: with its layout, or in the order of the file if that fails."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _recognise(
 
 
 def _read_page(pdf: PdfDocument, number: int, found: _Found, outline: list[str] | None) -> None:
-    """Read a page with its layout, or without it where that fails or there is no `outline`."""
+    """Read a page with its layout, or without it if that fails or there is no `outline`."""
     try:
         page = PageReader(pdf, number)
     except TimeoutError:

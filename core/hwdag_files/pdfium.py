@@ -298,7 +298,7 @@ class PageReader:
         return left, right
 
     def close(self) -> None:
-        """Free what PDFium holds of the page."""
+        """Free the memory that PDFium holds for the page."""
         self._textpage.close()
         self._page.close()
 
@@ -362,7 +362,7 @@ _name_of = _plain(
 
 
 def _colour(text: int, mode: int) -> tuple[float, float, float, float]:
-    """Return red, green, blue and opacity of a text, below 0 where they are not known."""
+    """Return red, green, blue and opacity of a text, below 0 if they are not known."""
     red, green, blue, opacity = (ctypes.c_uint() for _ in range(4))
     is_stroked = mode == pdfium.FPDF_TEXTRENDERMODE_STROKE
     get = pdfium.FPDFPageObj_GetStrokeColor if is_stroked else pdfium.FPDFPageObj_GetFillColor

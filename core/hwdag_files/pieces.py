@@ -206,5 +206,5 @@ def lines_of(pieces: Sequence[Piece]) -> Iterator[Line]:
 
 
 def gap_between(above: Line, below: Line) -> float:
-    """Blank space between two lines; below 0 where they overlap, as side by side."""
+    """Blank space between two lines; below 0 if they overlap, as side by side."""
     return below.first.top - above.first.bottom

@@ -1,4 +1,4 @@
-"""Documents from files and folders. Whatever is left out is said."""
+"""Documents from files and folders. Notes list everything that is left out."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Ink:
 
     middles: Points
     size: Floats
-    colour: Colours  # below 0 where it is not known
+    colour: Colours  # below 0 if it is not known
     opacity: Floats  # up to 255
     has_ink: Booleans
     order: Integers  # among all that is drawn

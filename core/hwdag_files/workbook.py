@@ -112,7 +112,7 @@ class _Book:
             self.title = next((one.text or "" for one in package.xml(part).iter(_DC_TITLE)), "")
 
     def shown(self, cell: Any, noted: Counter[str]) -> str:
-        """Return what a cell shows; its formula if no value is stored."""
+        """Return the shown text of a cell; its formula if no value is stored."""
         kind, written = cell.get("t", "n"), cell.findtext(f"{_MAIN}v")
         if self._is_uncomputed and written == "0" and cell.find(f"{_MAIN}f") is not None:
             written = None  # programs that compute nothing, such as pandas, store 0

@@ -24,7 +24,7 @@ class AnswerStream:
     """An answer as it is made: iterate for pieces of text, then read `answer`.
 
     Iterating decodes; `answer` decodes whatever is left. One thread, one pass. `retrieval` is the walk,
-    complete before the first piece. Where an answerer fails, iterating raises `AnswererFailed`.
+    complete before the first piece. If an answerer fails, iterating raises `AnswererFailed`.
 
     Args:
         found: the evidence.

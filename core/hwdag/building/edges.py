@@ -85,7 +85,7 @@ def edge_mask(point: Point, window: Sequence[Node], attention: Floats) -> Mask:
     """Find the nodes that a point has an edge to, (window,): all that it pays to but its own copy.
 
     A picked point pays most of its attention to its own words, which ranks no other nodes.
-    Where it pays to nothing else, the copy stays.
+    If it attends to nothing else, the copy stays.
     """
     others = ~np.array([_is_copy(point, node) for node in window])
     return others if attention[others].sum() > 0 else np.ones(len(window), np.bool_)

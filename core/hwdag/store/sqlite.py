@@ -290,7 +290,7 @@ class Store:
             return records.find(connection, document_id)
 
     def has(self, document_id: str) -> bool:
-        """Say whether a document is stored. Raises `IndexCorrupt` if a damaged slot may hide it."""
+        """Return whether a document is stored. Raises `IndexCorrupt` if a damaged slot may hide it."""
         found = self.number_of(document_id) is not None
         if not found:
             self.check_slots()
@@ -304,7 +304,7 @@ class Store:
         return None if row is None else str(row[0])
 
     def is_pending(self, document_id: str) -> bool:
-        """Say whether a document is stored that has leaves alone, and whose points are to be made."""
+        """Return whether a document is stored that has leaves alone, and whose points are to be made."""
         with self.database.reading() as connection:
             return self._last_needed_call(connection, document_id) == PENDING
 

@@ -149,7 +149,7 @@ class Outline:
         return list(map(Section, self._paths, levels, spans))
 
     def is_heading(self, span: Span) -> bool:
-        """Say whether a span is nothing but a heading."""
+        """Return whether a span is nothing but a heading."""
         heading = self._last(span)
         if heading is None:
             return False

@@ -98,23 +98,23 @@ def sentences(text: str) -> list[Span]:
 
 
 def ends_sentence(text: str) -> bool:
-    """Say whether a text ends like a sentence, a clause or the lead to a list."""
+    """Return whether a text ends like a sentence, a clause or the lead to a list."""
     return text.rstrip(_CLOSERS).endswith(_ENDS)
 
 
 def is_question(text: str) -> bool:
-    """Say whether a text ends with a question mark."""
+    """Return whether a text ends with a question mark."""
     return text.rstrip(_CLOSERS).endswith(_QUESTION_MARKS)
 
 
 def begins_item(text: str, start: int) -> bool:
-    """Say whether a list item begins at a place of a text: a bullet or a number, first on its line."""
+    """Return whether a list item begins at a place of a text: a bullet or a number, first on its line."""
     is_marked = _BULLET.match(text, start) or _NUMBER.match(text, start)
     return bool(is_marked) and _begins_line(text, start)
 
 
 def is_heading_line(text: str) -> bool:
-    """Say whether a text is one Markdown heading and nothing else."""
+    """Return whether a text is one Markdown heading and nothing else."""
     return "\n" not in text and _HEADING.match(text) is not None
 
 
@@ -126,7 +126,7 @@ def greeting(text: str) -> Literal["", "greeting", "closing"]:
 
 
 def is_mail_header(text: str) -> bool:
-    """Say whether a text is nothing but lines above a mail: "Date: 6 March 2025"."""
+    """Return whether a text is nothing but lines above a mail: "Date: 6 March 2025"."""
     return all(map(_MAIL_HEADER.match, text.split("\n")))
 
 
