@@ -18,6 +18,7 @@ from hwdag.answers.generated import (
     LONGEST_REPLY,
     WORDING,
     Marks,
+    numbered,
     overlapping,
 )
 from hwdag.config import ANSWERER_BUDGET, TOKEN_BUDGET
@@ -574,3 +575,25 @@ def test_a_reply_may_decline(reply):
 )
 def test_an_answer_with_a_not_is_an_answer(reply):
     assert not declines(reply)
+
+
+def test_a_heading_whose_text_was_read_with_another_node_has_no_number():
+    text = "# Rail trip\n\nThe pass costs 684 euros."
+    index = HWDAGIndex.from_documents(
+        [Document("trip", text)],
+        method="evidence",
+        reader=ScriptedLM(),
+        embedder=HashingEmbedder(),
+    )
+    found = index.search("What does the pass cost?")
+    [step] = found.steps
+    heading = replace(
+        step.node, id="heading", text="# Rail trip", sources=(Span(0, len("# Rail trip")),)
+    )
+    sentence = replace(step.node, text=text[13:], sources=(Span(13, len(text)),))
+    steps = tuple(
+        replace(step, position=i, node=node) for i, node in enumerate((sentence, heading), 1)
+    )
+    prompt, units = numbered(found.question, replace(found, steps=steps))
+    assert [unit.text for unit in units] == ["The pass costs 684 euros."]
+    assert "[2]" not in prompt

@@ -32,6 +32,7 @@ from hwdag.search.whole_section import asks_for_all
 from hwdag.text.characters import one_line, visible, without_surrogates
 from hwdag.text.dates import dates_in, document_date
 from hwdag.text.headings import ABOVE
+from hwdag.text.sentences import is_heading_line
 from hwdag.text.thinking import without_thinking, without_thought
 from hwdag.text.words import content_words, in_digits, words
 from hwdag.types import Citation, Node, ReplyEnd, Retrieval, Step, TokenCount
@@ -341,7 +342,8 @@ def numbered(
         marks = [date] if date and date not in {*dates_in(title)} else []
         marks += ["later"] if any(steps[i].supersedes for i in section) else []
         lines += ["", f"## {title}" + (f" ({', '.join(marks)})" if marks else "")]
-        shown = [u for i in section for u in citable_sentences(0, nodes[i], nodes[i].text)]
+        every = [u for i in section for u in citable_sentences(0, nodes[i], nodes[i].text)]
+        shown = [unit for unit in every if not is_heading_line(unit.text)] or every
         end = 0
         # why by place: a node that was read with its neighbours may lie around another one
         for unit in sorted(shown, key=lambda unit: unit.sources[0].start if unit.sources else 0):
