@@ -335,6 +335,8 @@ def test_it_is_said_in_the_language_of_the_question(question, language):
         ("## Towers\n\nThey are tall.", "They are tall."),
         ("## Towers", "Towers"),
         ("- tall, and\n  old", "tall, and old"),
+        ("## Towers\n\n- tall", "tall"),
+        ("Towers\n* tall", "tall"),
     ],
 )
 def test_what_is_nearest_is_shown_without_its_heading_and_marks(text, shown):

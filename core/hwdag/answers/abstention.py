@@ -161,8 +161,8 @@ def _language(retrieval: Retrieval) -> str:
 
 def bare(node: Node) -> str:
     """Return the text of a node in one line, without marks of Markdown, and without a heading before its sentence."""
-    text = node.text.lstrip("# ").removeprefix("- ").removeprefix("* ")
+    text = node.text.lstrip("# ")
     first, _, rest = text.partition("\n")
-    return " ".join(
-        (rest if first.strip() == parted(node.heading)[1] and rest.strip() else text).split()
-    )
+    if first.strip() == parted(node.heading)[1] and rest.strip():
+        text = rest.lstrip("# \n")
+    return " ".join(text.removeprefix("- ").removeprefix("* ").split())
