@@ -93,6 +93,19 @@ def test_other_files_of_the_same_name_are_other_documents(folder, capsys):
     assert sorted(ids("i.hwdag")) == ["notes/dike.md", "notes/mill.md", "other/dike.md"]
 
 
+def test_what_prune_would_delete_is_counted_though_its_file_exists(folder, capsys):
+    (folder / "other").mkdir()
+    (folder / "other" / "quay.md").write_text("The quay is old.\n")
+    assert main(["build", "other", "-o", "i.hwdag", "-q"]) == 0
+    (folder / "notes" / "mill.md").unlink()
+    capsys.readouterr()
+    assert main(["refresh", "i.hwdag", "notes", "-q"]) == 0
+    others = "--prune deletes them, and the rest that is not in the given paths: other/quay.md"
+    assert others in capsys.readouterr().out
+    assert main(["refresh", "i.hwdag", "notes", "--prune", "-q"]) == 0
+    assert "deleted notes/mill.md, other/quay.md" in capsys.readouterr().out
+
+
 def test_the_metadata_of_the_command_line_stays(folder):
     documents = [
         Document(str(folder / "notes" / "dike.md"), "x", metadata={"path": "elsewhere"}),

@@ -88,8 +88,14 @@ def refresh(options: argparse.Namespace) -> int:
     if not options.prune:
         missing = list(filter(gone, spellings.missing(options.paths, documents)))
         if missing:
+            others = set(filter(gone, spellings.ids)) - {*missing, *(one.id for one in documents)}
             notes.append(
                 f"files that are gone, but not from the index: {named(missing)}; --prune deletes them"
+                + (
+                    f", and the rest that is not in the given paths: {named(sorted(others))}"
+                    if others
+                    else ""
+                )
             )
     with _interruptible(options.file), _loaded(options) as index:
         report = index.refresh(documents, prune=options.prune and gone, **_limits(options))
