@@ -51,6 +51,7 @@ SECONDS = {
     "test_foreign_model_files.py",
     "test_fuzz.py",
     "test_golden_walks.py",
+    "test_haystack.py",
     "test_heads_detection.py",
     "test_hostile_text.py",
     "test_huggingface.py",

@@ -435,6 +435,7 @@ def broken(prompt):
 FLOODS = [" ", "\n", "[", "[1,", "[ 1 - ", "<think>", " [7] "]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", FLOODS, ids=repr)
 def test_a_flood_takes_linear_time(unit):
     """With a quadratic part it takes minutes."""

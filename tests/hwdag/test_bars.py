@@ -86,6 +86,7 @@ MESSAGES = """
 """
 
 
+@pytest.mark.slow
 def test_a_message_never_tears_a_bar(tmp_path):
     shown = re.split(r"[\r\n]+", python(MESSAGES, tmp_path).stderr)
     lines = [line.replace("\x1b[A", "").strip() for line in shown]  # the cursor, one line up

@@ -564,6 +564,7 @@ def test_a_context_that_cannot_hold_a_chunk_names_the_length_that_would_fit():
         built(prose(100), reader=reader, chunk_tokens=longest + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extractive", [True, False])
 def test_no_window_exceeds_the_context_of_a_real_tokenizer(extractive):
     """The replay raises if a window is too long; the context is as short as it may be."""
@@ -573,6 +574,7 @@ def test_no_window_exceeds_the_context_of_a_real_tokenizer(extractive):
     result.graph.check_integrity()
 
 
+@pytest.mark.slow
 def test_batches_do_not_change_the_graph():
     lm, document = HuggingFaceLM(model(), tokenizer()), prose(60)
     lm.batched = True

@@ -175,6 +175,7 @@ def windows_of(tape):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", [None, Streaming])
 def test_an_edited_document_pays_for_windows_whose_text_changed(writer):
     """A sentence more in the middle of 10,000 words: at most three windows of a level."""

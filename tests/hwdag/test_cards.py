@@ -129,6 +129,7 @@ def test_every_command_that_names_a_reader_takes_a_card(command, capsys):
     assert {"--reader", "--card"} <= set(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_the_command_line_follows_a_card(tmp_path, capsys):
     lm = HuggingFaceLM(model(), tokenizer())
     checkpoint, card, text = (tmp_path / name for name in ("lm", "card.json", "fox.txt"))

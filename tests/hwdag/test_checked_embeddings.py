@@ -133,6 +133,7 @@ def test_texts_without_words_may_have_the_vector_zero(caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_nobody_calls_an_embedder_without_the_check():
     """Apart from embedders, and those that pass a call on."""
     own = {

@@ -35,6 +35,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_code_is_found_first_where_it_is_written(kind):
     names, question = KINDS[kind]

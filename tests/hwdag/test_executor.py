@@ -34,6 +34,7 @@ def test_documents_at_a_time_are_stored_as_one_by_one(tmp_path, workers):
     assert calls(tmp_path / "one") == calls(tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_a_limit_stops_all_and_the_next_run_repeats_nothing(tmp_path):
     file, folder = tmp_path / "index.hwdag", tmp_path / "log"
     first = built(folder, corpus(), path=file, executor=Threads(3), max_tokens=4000)

@@ -70,6 +70,7 @@ def test_numbers_are_numbers(towns, tmp_path, option, capsys):
     assert f"argument {option[0]}: invalid" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compare_prints_a_verdict_per_budget(tmp_path, capsys):
     plan = Plan(systems=("bm25@sentence", "truncate-middle"), budgets=(20, 40), limit=None)
     for name in ("a", "b"):

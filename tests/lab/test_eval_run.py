@@ -259,6 +259,7 @@ def test_ablations_walk_one_graph_that_is_built_once(tmp_path):
     assert lm.writes == written
 
 
+@pytest.mark.slow
 def test_points_of_several_records_are_written_together(tmp_path):
     """And once, and the results are those of records that come alone."""
     plan = replace(SIMPLE, systems=("hwdag", "hwdag-no-attention", "hwdag-shuffled-edges"))

@@ -187,6 +187,7 @@ FRAGMENTS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 10]))
 def test_any_replies_end_within_the_limits(seed, limit):
