@@ -5,6 +5,7 @@ answer whose mean log-probability is `LEAST_MARGIN` above that of every rival, i
 """
 
 import re
+from contextlib import ExitStack
 
 from hwdag import HWDAGIndex
 from hwdag.lm.default import load_reader
@@ -26,19 +27,22 @@ def check_margins(worlds):
     """Assert that the default reader gives its answers to the questions of each world, whatever the CPU.
 
     A world is a pair of documents and answers by question. Rivals are the names and numbers of the text that the
-    reader has read; in bfloat16 those that were next in float32. Returns the indexes of float32.
+    reader has read; in bfloat16 those that were next in float32. Yields the indexes of the worlds for each dtype.
     """
-    nearest, exact = {}, []
+    nearest = {}
     for dtype in ("float32", "bfloat16"):
         reader = load_reader(dtype=dtype)
-        for documents, answers in worlds:
-            index = HWDAGIndex.from_documents(documents, reader=reader)
-            exact += [index] if dtype == "float32" else []
-            for question, expected in answers.items():
-                stream = index.stream(question)
-                others = nearest.get(question) or rivals(_read(stream), expected)
-                nearest[question] = _check(stream, question, expected, others, dtype)
-    return exact
+        with ExitStack() as opened:
+            indexes = [
+                opened.enter_context(HWDAGIndex.from_documents(documents, reader=reader))
+                for documents, _ in worlds
+            ]
+            for index, (_, answers) in zip(indexes, worlds, strict=True):
+                for question, expected in answers.items():
+                    stream = index.stream(question)
+                    others = nearest.get(question) or rivals(_read(stream), expected)
+                    nearest[question] = _check(stream, question, expected, others, dtype)
+            yield indexes
 
 
 def _read(stream):
