@@ -25,6 +25,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 QUESTION = "How many nodes are read, and what ends the walk?"
+MORE_QUESTIONS = (
+    "What becomes the weight of an edge?",
+    "When does the reader say that it has enough?",
+    "How long is a passage that a point is written about?",
+    "Which similarity chooses the next node?",
+    "What is appended to the cache?",
+)
 
 DOCUMENTS = f"""
 import sys
@@ -86,7 +93,13 @@ build()
 built = time.perf_counter()
 for _ in range(5):
     index.search({QUESTION!r})
-print(built - began, (time.perf_counter() - built) / 5)
+searched = time.perf_counter()
+index.answer({QUESTION!r})
+began_to_answer = time.perf_counter()
+answers = [index.answer(question) for question in {MORE_QUESTIONS!r}]
+answered = (time.perf_counter() - began_to_answer) / {len(MORE_QUESTIONS)}
+print(*(repr(answer.text) for answer in answers), sep="\\n")
+print(built - began, (searched - built) / 5, answered)
 """
 )
 
@@ -165,7 +178,7 @@ def figures(
     quiet = [[_warm(one) for one in checkouts] for _ in range(rounds)]
     with busy_process():
         busy = [[_warm(one) for one in checkouts] for _ in range(rounds)]
-    for place, work in enumerate(("build", "search")):
+    for place, work in enumerate(("build", "search", "answer")):
         for name, runs in (("", quiet), (", next to a busy process", busy)):
             medians = (
                 statistics.median(turn[i][place] for turn in runs) for i in range(len(checkouts))
@@ -173,10 +186,11 @@ def figures(
             yield f"{work}{name}, clock", *medians
 
 
-def _warm(checkout: Checkout) -> tuple[float, float]:
-    """Return the seconds of a build and of a search of a process that has loaded its models."""
-    built, searched = checkout.run(WARM)[1].split()[-2:]
-    return float(built), float(searched)
+def _warm(checkout: Checkout) -> tuple[float, ...]:
+    """Return the seconds of a build, a search and an answer of a process with loaded models."""
+    *answers, seconds = checkout.run(WARM)[1].splitlines()
+    print(*answers, sep="\n", file=sys.stderr, flush=True)
+    return tuple(map(float, seconds.split()))
 
 
 @contextmanager
