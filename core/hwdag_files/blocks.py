@@ -25,7 +25,7 @@ def without_blanks(text: str) -> str:
 
 
 def no_heading(text: str) -> str:
-    """Return a text whose lines are no headings of Markdown: a no-break space follows each "#"."""
+    """Keep lines from being read as Markdown headings: put a no-break space after each "#"."""
     return _ATX.sub("\\1\xa0", text) if "#" in text else text
 
 
@@ -47,13 +47,13 @@ def is_item(block: str) -> bool:
 
 
 def described(text: str) -> str:
-    """Return the description of a picture without a program's remark; "" if it is the name of its file."""
+    """Return the description of a picture, without a remark of a program; "" if it is a file name."""
     line = _MADE.sub("", " ".join(text.split()))
     return "" if _FILE.fullmatch(line) else line
 
 
 def joined(blocks: Sequence[str]) -> str:
-    """Put blank lines between blocks, but none between the items of a list."""
+    """Join blocks by blank lines, and the items of a list by line breaks."""
     parts, was_item = list[str](), False
     for block in blocks:
         if parts:

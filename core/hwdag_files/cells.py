@@ -28,10 +28,10 @@ _EMPTY = Cell("", False)
 def cell_lines(
     cells: Sequence[Sequence[Cell]], *, has_names: bool, noted: Counter[str] | None = None
 ) -> list[str]:
-    """Return the rows of a table by `table_lines`; none if it seems to lay out a page.
+    """Return the rows of a table by `table_lines`; an empty list if the table only lays out a page.
 
     Args:
-        cells: the cells that each row has itself.
+        cells: the cells of each row, without those that span it from above.
         has_names: whether some of them are headers; else the first row may name the columns.
         noted: see `table_lines`.
     """
@@ -62,10 +62,10 @@ def cell_lines(
 def merged(
     rows: Sequence[Sequence[tuple[str, int, str | None]]], headers: Sequence[bool]
 ) -> list[list[Cell]]:
-    """Return the cells of each row, in which a cell of several rows is once, in the first.
+    """Return the cells of each row; a cell of several rows appears once, in the first of them.
 
     Args:
-        rows: text and columns of each cell, and "restart" or "continue" for a part of a cell of several rows.
+        rows: text and width of each cell; "restart" and "continue" are parts of a cell of several rows.
         headers: whether a row is a header.
     """
     cells, open_at = list[list[Cell]](), dict[int, tuple[int, int]]()
@@ -86,12 +86,12 @@ def merged(
 
 
 def _spread(rows: Sequence[Sequence[Cell]], most: int) -> list[list[Cell]]:
-    """Return the cell at every place of a table, in all rows and columns that it spans.
+    """Return the rows of a table, with each cell in all rows and columns that it spans.
 
-    Nothing if that takes more than `most` characters.
+    Empty if that takes more than `most` characters.
     """
     spread = list[list[Cell]]()
-    above = dict[int, tuple[Cell, int]]()  # by column, with the rows that are left of the span
+    above = dict[int, tuple[Cell, int]]()  # by column, with the number of rows that it still spans
     for row in rows:
         line, below = list[Cell](), dict[int, tuple[Cell, int]]()
         own = chain.from_iterable(repeat(cell, cell.columns) for cell in row)
@@ -115,7 +115,7 @@ def _spread(rows: Sequence[Sequence[Cell]], most: int) -> list[list[Cell]]:
 
 
 def _is_alone(row: Sequence[Cell]) -> bool:
-    """Return whether one cell is the whole row."""
+    """Return whether a row consists of one cell."""
     return all(cell is row[0] for cell in row)
 
 

@@ -29,7 +29,7 @@ class UnreadableError(Exception):
 
 
 def as_notes(noted: Mapping[str, int], texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the texts of the kinds that were counted, in their order, with number and plural."""
+    """Return a note for each kind that was counted, with its number, in the order of the kinds."""
     return tuple(
         text.format(number, s="s" * (number > 1))
         for kind, text in texts.items()

@@ -1,7 +1,7 @@
 """PDF, office and other packed files to text, in a process of their own.
 
 A file of a few kilobytes may unpack to gigabytes, or keep a parser busy for hours. A thread cannot be
-stopped, so what parses such a file is a process with a limit of memory and time.
+stopped, so a process with a limit of memory and time parses such a file.
 """
 
 from __future__ import annotations
@@ -28,13 +28,9 @@ from hwdag_files.readers import PACKED_SUFFIXES, READERS, TEXT_READERS
 CONVERTED_SUFFIXES = frozenset(READERS)
 """Office files and books, which the extra `documents` reads, notebooks and the like."""
 
-LAYOUT_SHARE = (
-    0.5  # of the time for a PDF; its pages that take longer are read without their layout
-)
+LAYOUT_SHARE = 0.5  # of the time for a PDF; when it is over, pages are read without their layout
 MEMORY_BYTES = 4 << 30  # of the process that parses a file
-_PAGES = (
-    b"pages "  # before the number of pages that OCR reads, once at first and after each of them
-)
+_PAGES = b"pages "  # the line of the total of pages for OCR, repeated after each page
 MOST_CHARACTERS = 1 << 27  # of a text
 
 
@@ -44,7 +40,7 @@ def convert(
     """Read a file that has to be parsed; raises `UnreadableError`. The reporter shows the pages that OCR reads."""
     command = [sys.executable, "-P", "-m", "hwdag_files.converting"]
     command += [suffix, f"{max_seconds}", f"{MEMORY_BYTES}"]
-    # why: the child must find what this process has found
+    # why: the child must import from the same folders
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     late = threading.Event()
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
@@ -86,7 +82,7 @@ def convert(
 def _answer(child: subprocess.Popen[bytes], data: bytes, reporter: Reporter) -> bytes:
     """Give the process its file, show its progress, and return its last line."""
     assert child.stdin and child.stdout
-    with suppress(OSError):  # why: it may have ended
+    with suppress(OSError):  # why: the process may have ended
         child.stdin.write(data)
         child.stdin.close()
     answer, advance = b"", None
@@ -105,9 +101,9 @@ def _answer(child: subprocess.Popen[bytes], data: bytes, reporter: Reporter) -> 
 def main() -> None:
     """Parse standard input, for `convert`; the arguments are the suffix of the file, seconds, and bytes of memory."""
     answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # why: text that a library prints is no answer
+    os.dup2(2, 1)  # why: libraries may print
     logging.disable()
-    with suppress(ImportError, ValueError, OSError):  # Windows, or a lower limit that is there
+    with suppress(ImportError, ValueError, OSError):  # on Windows, or if a lower limit is set
         from resource import RLIMIT_AS, setrlimit
 
         setrlimit(RLIMIT_AS, (int(sys.argv[3]),) * 2)
@@ -167,7 +163,7 @@ def _converted(data: bytes, suffix: str) -> Content:
     notes = (f"{odd} characters that are not Unicode replaced",) if odd else ()
     title, _ = without_surrogates(found.title)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not found.times:  # they count characters
+    if not found.times:  # why: times refer to characters of this text
         text, more = without_encoded(re.sub("[\xad\u2060]", "", text))
         notes = (*notes, *more)
     return replace(found, text=text.strip(), title=title.strip(), notes=(*found.notes, *notes))

@@ -17,16 +17,16 @@ Point = tuple[float, float]
 Rule = tuple[float, float, float, float]  # from a point to a point, or a box
 Colour = tuple[float, float, float]
 
-LEVEL_TOLERANCE = 0.5  # points by which the ends of a level or upright line may differ
+LEVEL_TOLERANCE = 0.5  # points by which the ends of a horizontal or vertical line may differ
 MIN_OPAQUE_ALPHA = 250  # of 255
-MOST_CLIPS = 20  # that limit a surface, one within the other
+MOST_CLIPS = 20  # clips around a surface, one within the other
 MOST_NESTED = 8  # forms within forms
-MOST_RULES = 4000  # of a drawing in which tables are looked for; a map may have any number
+MOST_RULES = 4000  # lines of a drawing in which tables are looked for; a map may have any number
 MOST_SEGMENTS = 20_000  # lines of a path that are looked at
-MOST_SURFACES = 1000  # that letters are compared with
+MOST_SURFACES = 1000  # surfaces with which letters are compared
 
 PICTURE, UNKNOWN = (-1.0, -1.0, -1.0), (-2.0, -2.0, -2.0)
-"""Colours of pictures, and of other surfaces of which it is not known where they have which."""
+"""The colour of pictures and other surfaces whose colour at a place is unknown."""
 
 _IDENTITY = 1.0, 0.0, 0.0, 1.0, 0.0, 0.0
 
@@ -74,7 +74,7 @@ def drawing_of(page: Any) -> Drawing:
 
 
 def _objects(page: Any) -> Iterator[tuple[int, Any, Matrix]]:
-    """Yield the kind, the object and the space of all that a page draws, with that of its forms."""
+    """Yield kind, object and coordinate system of everything that a page draws, also within its forms."""
     for at in range(pdfium.FPDFPage_CountObjects(page)):
         yield from _within(pdfium.FPDFPage_GetObject(page, at), _IDENTITY, 0)
 

@@ -1,4 +1,4 @@
-"""Encoded data within a text, such as pictures: it is no text, and would be most of the leaves of a file."""
+"""Encoded data within a text, such as pictures, is not text, and would fill most leaves of a file."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MOST_NUL = 0.3  # share of NUL bytes in a damaged text, such as a log that was c
 SAMPLE = 1 << 16  # bytes that an encoding is guessed from
 MOST_LATIN = 0.2  # share of letters with accents, quotation marks and the like
 LEAST_KANA = 0.2  # share of those beyond ASCII in a Japanese text
-MOST_ODD = 0.1  # share of those that no language in Latin letters has together
+MOST_ODD = 0.1  # share of signs beyond ASCII that do not fit the language
 
 # why: 32 before 16, because the mark of the one begins with that of the other
 _BYTE_ORDER_MARKS = (
@@ -45,7 +45,7 @@ _EXTENDED = {
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
     **{"shift_jis": "cp932", "euc_kr": "cp949", "iso8859-9": "cp1254", "tis-620": "cp874"},
 }
-"""Encodings as they are declared, and the larger ones that files have in truth; browsers do the same."""
+"""Declared encodings, each with the larger one that such files really use; browsers do the same."""
 
 _LATIN = (
     "cp1252",
@@ -94,7 +94,7 @@ UNREADABLE = re.compile(
 
 
 def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, tuple[str, ...]]:
-    """Decode a text, line breaks as line feeds; notes say what was guessed, replaced or left out.
+    """Decode a text, line breaks as line feeds; notes list guesses, replacements and omissions.
 
     Raises:
         UnreadableError: the bytes are no text.
@@ -147,7 +147,7 @@ def _wide(data: bytes) -> str | None:
 
 
 def _is_damaged(data: bytes, lost: int) -> bool:
-    """Return whether so much beyond ASCII is right UTF-8 that it is no chance, and the rest was damaged."""
+    """Return whether too many bytes beyond ASCII are valid UTF-8 for chance; the rest is damage then."""
     return 2 * len(_BEYOND_ASCII.findall(data.decode(errors="ignore"))) >= lost
 
 

@@ -18,7 +18,7 @@ _PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
 
 
 def epub_content(data: bytes) -> Content:
-    """Read an EPUB in the order of its spine; notes say which chapters are missing or left out.
+    """Read an EPUB in the order of its spine; notes list chapters that are missing or left out.
 
     Raises:
         UnreadableError: chapters are encrypted, or there are none.
@@ -66,7 +66,7 @@ def _main(package: Package) -> str:
 
 
 def _spine(root: Any, main: str, noted: Counter[str]) -> Iterator[str]:
-    """Yield the paths of the chapters in their order, those that are no part of the running text too; count pictures."""
+    """Yield the paths of all chapters in their order, also those outside the main text; count pictures."""
     items = {one.get("id"): one for one in _named(root, "item")}
     for one in _named(root, "itemref"):
         item = items.get(one.get("idref"))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hwdag_files.pieces import Line
 
-MAX_NOTE_TYPE_RATIO = 0.93  # type of a note, at most, over that of the text
-MAX_NOTES_HEIGHT = 0.4  # share of the page's height that notes take, at most
+MAX_NOTE_TYPE_RATIO = 0.93  # largest type of a note, relative to that of the text
+MAX_NOTES_HEIGHT = 0.4  # largest share of the page's height for notes
 
 _MARK = re.compile(
     r"(?:\[?\d{1,3}[\].)]*|\(\d{1,3}\)|[*†‡§¶#]{1,3}|[⁰¹²³⁴-⁹]{1,3})\s*[^\W\d]|[a-z]\)\s\w"
@@ -48,7 +48,7 @@ def _begins(lines: Sequence[Line], at: int, body: float) -> bool:
 
 
 def _end(lines: Sequence[Line], start: int, body: float) -> int:
-    """Return where the notes end: with the page, or where the text continues in the next column; else `start`."""
+    """Return the end of the notes: of the page, or before the text of the next column; else `start`."""
     at = start
     while at < len(lines) and _is_small(lines[at], body):
         at += 1

@@ -20,7 +20,7 @@ def formula(element: Any, noted: Counter[str], *, is_apart: bool = False) -> str
 
     convert: Any = oMath2Latex
     latex = ""
-    with suppress(Exception):  # why: it raises all kinds for what it does not know
+    with suppress(Exception):  # why: it raises all kinds of exceptions for unknown elements
         latex = str(convert(element).latex or "").strip()
     if not latex:
         latex = "".join(one.text or "" for one in element.iter(f"{MATH}t")).strip()

@@ -56,7 +56,7 @@ _AROUND_HEAD = 3  # open elements that may be around the head of a page, with it
 _MEDIA = frozenset({"audio", "canvas", "embed", "iframe", "object", "video"})
 
 MAX_DEPTH = 100
-"""Open elements among which such a one is looked for."""
+"""How many open elements are searched for one of the same table or list."""
 
 # looks like a character reference by number and is invalid, or is of an absurd length
 _NO_REFERENCE = re.compile("&#(?!(?:[0-9]{1,20}|[xX][0-9a-fA-F]{1,20})[^0-9a-fA-F])")
@@ -119,10 +119,10 @@ def html_content(
     from bs4.exceptions import ParserRejectedMarkup
 
     markup, notes = decoded(data, _declared_encoding(data))
-    # why: after one of these bs4 takes all the rest of the page, its scripts too, for text
+    # why: after one of these bs4 takes the rest of the page for text, with its scripts
     markup = _NO_REFERENCE.sub("&amp;#", markup)
     with warnings.catch_warnings():
-        # why: bs4 warns that the markup looks like XML or like a file name, which is no news here
+        # why: bs4 warns that the markup looks like XML or like a file name, which users cannot change
         warnings.simplefilter("ignore")
         try:
             page = _before_unended(markup)
@@ -152,7 +152,7 @@ def _sheets(soup: BeautifulSoup, linked: Callable[[str], str] | None) -> Iterato
 
 
 def parsed(markup: str) -> BeautifulSoup:
-    """Parse a page, also where end tags of cells, rows and items are left out."""
+    """Parse a page, whose cells, rows and items may lack end tags."""
     return _page_class()(markup, "html.parser")
 
 
@@ -161,7 +161,7 @@ def _page_class() -> type[BeautifulSoup]:
     from bs4 import BeautifulSoup
 
     class Page(BeautifulSoup):
-        """Closes the head, cells, rows and items where the next ones begin, as browsers do and html.parser does not."""
+        """Closes the head, cells, rows and items before the next ones, as browsers do."""
 
         def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Tag | None:
             if name not in _IN_HEAD and len(self.tagStack) <= 1 + _AROUND_HEAD:
@@ -184,7 +184,7 @@ def _page_class() -> type[BeautifulSoup]:
 
 
 def page_text(soup: BeautifulSoup, noted: Counter[str]) -> str:
-    """Return the text of a parsed page, blocks apart by a blank line, cells of layout by a tab.
+    """Return the text of a parsed page: blank lines separate blocks, tabs separate cells of a layout.
 
     Headings and items of lists are marked as in Markdown: "## ", "- ", "1. "; an item within another one
     and the description of a term are indented. Omissions are counted in `noted`.
@@ -296,7 +296,7 @@ def _pieces(page: Tag, noted: Counter[str], *, marks: bool = True) -> Iterator[s
 
 
 def _says_something(picture: Tag) -> bool:
-    """Return whether a picture is neither empty nor one for the looks of the page alone."""
+    """Return whether a picture is neither empty nor decoration."""
     is_tiny = any(str(picture.get(side, "")).strip() in ("0", "1") for side in ("width", "height"))
     return picture.get("alt") != "" and not is_tiny
 
@@ -387,13 +387,13 @@ def _title(heading: Tag, noted: Counter[str]) -> str:
 
 
 def _style(tag: Tag) -> str:
-    """Return the declarations of a tag without blanks, in small letters, each with a semicolon."""
+    """Return the declarations of a tag in lower case without blanks, each with a semicolon."""
     style = tag.get("style")
     return "".join(str(style).lower().split()) + ";" if style else ""
 
 
 def _is_white(tag: Tag) -> bool:
-    """Return whether the letters of an element have the colour of their ground, white unless another is named."""
+    """Return whether letters have the colour of their background, which is white by default."""
     found = _COLOUR.search(_style(tag))
     colour = _colour(found[1] if found else str(tag.get("color", "")))
     if not colour:
@@ -415,20 +415,20 @@ def _is_hidden(tag: Tag) -> bool:
     """Return whether a browser shows nothing of an element because of its tag."""
     if tag.name == "dialog" and not tag.has_attr("open"):
         return True
-    # why not "until-found": such a section is folded, and opens where a word of it is looked for
+    # why not "until-found": such a section is folded, and unfolds when a browser finds a word in it
     is_shown = tag.get("hidden", "until-found") == "until-found"
     style = _style(tag)
     is_flat = "overflow:hidden" in style and _FLAT.search(style) is not None
     if is_shown and not is_flat and not _HIDES.search(style):
         return False
-    # why: the end of a paragraph may be left out, and then bs4 takes what follows into it
+    # why: the end tag of a paragraph may be missing, and then bs4 puts the following text into it
     inner = (getattr(child, "name", None) or "" for child in tag.contents)
     return tag.name != "p" or not any(map(_BLOCK.fullmatch, inner))
 
 
 def _data_table(table: Tag, noted: Counter[str]) -> list[str]:
     """Return the rows of a table with header cells, or names above numbers; nothing of a layout table."""
-    if table.find("table"):  # why: that is layout as a rule
+    if table.find("table"):  # why: such a table is usually a layout
         return []
     found = [(row, row.find_all(["td", "th"], recursive=False)) for row in table.find_all("tr")]
     if sum(len(row) for _, row in found) != len(table.find_all(["td", "th"])):

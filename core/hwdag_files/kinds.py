@@ -1,4 +1,4 @@
-"""The kind of a file by its first bytes, whatever its name says."""
+"""The kind of a file by its first bytes, not by its name."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _RIFF = {b"WEBP": "a WebP image", b"WAVE": "a WAV recording", b"AVI ": "an AVI v
 _TAR_AT = 257
 
 ARCHIVE = Kind("a zip archive", advice=_UNPACK)
-"""A package of no kind that is known, or a damaged one."""
+"""A package of an unknown kind, or a damaged one."""
 
 _PACKAGES = {
     "word/document.xml": Kind("a Word document", ".docx"),
@@ -106,13 +106,13 @@ _PAGE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,999}?-->\s*)?<(?:!doctype\s+html|html)\b", re.I | re.S
 )
 _MARKED_UP = frozenset({".html", ".htm", ".xhtml", ".xml", ".md", ".markdown", ".php", ".mht"})
-"""Suffixes of files that may begin as a page does."""
+"""Suffixes of files that may begin like an HTML page."""
 
 
 def kind_of(data: bytes, suffix: str = "") -> Kind | None:
     """Return the kind that the first bytes of a file show; None for a text or an unknown kind.
 
-    The suffix says whether a file that begins as a page does is one.
+    The suffix decides whether a file that begins like an HTML page is one.
     """
     is_binary = _CONTROL.search(data, 0, 1024) is not None
     for start, kind in _STARTS:

@@ -53,7 +53,9 @@ Key = tuple[int, str, int | None]  # common to lines of different pages, see `_k
 
 PROSE_CHARACTERS = 18  # of a typical line of a text column; cells of tables have fewer
 COLUMN_LINES = 4  # at least, on both sides of the space between two columns
-CROSSING_SHARE = 0.3  # of a page's lines that may go over that space, such as titles and figures
+CROSSING_SHARE = (
+    0.3  # share of a page's lines that may cross that space, such as titles and figures
+)
 HEADING_CHARACTERS = 160
 LONGEST_HEADING = 3  # lines of bold type; more are a paragraph
 MOST_TURNED = 0.05  # share of a page's letters that may be left out, as a stamp over the text
@@ -64,7 +66,7 @@ MARGIN = 0.1  # of a page's height, above and below, for running headers and foo
 MOST_PIECES = 2000
 """Pieces among which columns are looked for: it takes more than linear time, and a map may have any number."""
 
-MOST_NUMBERS = 20  # of a line in the margin, of which one may be that of its page
+MOST_NUMBERS = 20  # numbers of a line in the margin, one of which may be that of its page
 
 _NUMBER = re.compile(
     r"(?<!\d)(?<!\d[.,:/-])\d{1,5}(?!\d|[.,:-]\d|/\d+/)|\b[ivxl]{1,6}\b",  # not within dates and amounts
@@ -77,7 +79,7 @@ _ROMAN = {
     if tens or ones
 }
 LONG_HEADER = 20  # letters of a header in larger type, at least
-LINE_END = "\u00ad"  # after a hyphen in a cell, until it is known whether it divides a word
+LINE_END = "\u00ad"  # marks a hyphen in a cell, until it is known whether it divides a word
 _LINE_END = re.compile(r"(?<=\w)[-\u00ad\u2010]\n")
 SENTENCE_END = tuple('.!?:;…。！？"”’»)')
 _DASHES = re.compile("[-=_–—]*")  # a printed line
@@ -191,7 +193,7 @@ def recognised_lines(words: Sequence[Word], height: float) -> PageLines:
 def _pieces(view: View) -> tuple[list[Piece], list[Mark], int]:
     """Return the words of a page as pieces of lines, with its tables that have lines.
 
-    What may be marks across the page comes apart, and the numbers of lines are counted and left out.
+    Possible watermarks are returned separately; line numbers are counted and left out.
     """
     tables, cells = list[list[Cell]](), np.full(len(view.letters), -1)
     inked = ~view.letters.is_blank
@@ -231,7 +233,7 @@ def _cells_of(middles: Points, table: Sequence[Cell]) -> Integers:
 
 
 def _is_table(cells: Sequence[Cell], filled: int) -> bool:
-    """Return whether cells are a table: most of a drawing's are empty."""
+    """Return whether cells are a table; most cells of a drawing are empty."""
     rows, columns = ({cell[side] for cell in cells} for side in (1, 0))
     return min(len(rows), len(columns)) > 1 and 2 * filled >= len(rows) * len(columns)
 
@@ -255,7 +257,7 @@ def _ruled(cells: Sequence[Cell], texts: Sequence[str]) -> Piece:
 
 
 def without_marks(pages: Mapping[int, PageLines]) -> dict[int, PageLines]:
-    """Leave out marks across pages that are over the text, or on several pages at one place."""
+    """Leave out watermarks: marks over the text, or at one place on several pages."""
     found = defaultdict[str, list[tuple[int, Mark]]](list)
     for number, page in pages.items():
         for mark in page.marks:
@@ -272,7 +274,7 @@ def without_marks(pages: Mapping[int, PageLines]) -> dict[int, PageLines]:
 
 
 def _without(page: PageLines, left_out: Sequence[Mark]) -> PageLines:
-    """Return a page with those of its marks that are not left out as lines."""
+    """Return a page with the marks that are no watermarks as lines."""
     if not page.marks:
         return page
     lines, letters = list(page.lines), page.left_out.copy()
@@ -345,7 +347,7 @@ def _blocks(
 
 
 def _is_lead(lines: Sequence[str]) -> bool:
-    """Return whether lines in large type are sentences and no heading."""
+    """Return whether lines in large type are sentences rather than a heading."""
     length = sum(map(len, lines))
     return length > 2 * HEADING_CHARACTERS or (
         length > HEADING_CHARACTERS / 2 and lines[-1].endswith(SENTENCE_END[:1])

@@ -15,7 +15,7 @@ Colours = np.ndarray[tuple[int, int], np.dtype[np.float64]]  # red, green and bl
 Codes = np.ndarray[tuple[int], np.dtype[np.uint32]]
 
 UNKNOWN = 0xFFFD
-"""The character for a letter whose font does not say which one it is."""
+"""The character for a letter that its font does not name."""
 
 BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
 

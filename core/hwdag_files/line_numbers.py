@@ -18,7 +18,7 @@ DISTANCE_TOLERANCE = (
     0.35  # share of the usual distance between numbers by which another one may differ
 )
 BROKEN = 0.2  # share of the lines with a number that begin within a sentence, at least
-MIN_GAP = 0.6  # sizes of the type between a number and its line
+MIN_GAP = 0.6  # distance of a number from its line, in sizes of the type
 
 Row = list[Word]
 

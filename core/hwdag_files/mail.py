@@ -44,7 +44,7 @@ class _Raw(Compat32):
 
 @dataclass(slots=True)
 class _Found:
-    """The text of a mail, and what was left out of it."""
+    """The text of a mail, and its omissions."""
 
     texts: list[str] = field(default_factory=list)
     attachments: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ def _written(mail: Message, found: _Found) -> str:
 
 
 def _parts(mail: Message, found: _Found) -> Iterator[str]:
-    """Yield the texts of a message in their order; of alternatives the plain text, if it says something."""
+    """Yield the texts of a message in their order; of alternatives the plain text, unless it is empty."""
     kind = mail.get_content_type()
     if kind in ("multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"):
         found.is_encrypted = True
@@ -126,7 +126,7 @@ def _parts(mail: Message, found: _Found) -> Iterator[str]:
     elif kind.startswith("multipart/") and mail.is_multipart():
         for inner in _children(mail):
             yield from _parts(inner, found)
-    # why the first: its parts are missing
+    # why the first: the other parts are missing
     elif kind.startswith("multipart/") or (
         kind in ("text/plain", "text/html") and not _is_attached(mail)
     ):

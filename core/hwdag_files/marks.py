@@ -51,7 +51,7 @@ def over_lines(text: str) -> str:
 
 
 def with_marks(text: str) -> str:
-    """Write what `struck` marked as "~~40 euros~~", line by line."""
+    """Write text that `struck` marked as "~~40 euros~~", line by line."""
     if _STRUCK not in text:
         return text
     text = _AGAIN.sub(r"\1", text)

@@ -22,7 +22,7 @@ _PARAGRAPHS = frozenset({"p", "para", "simpara"})
 _ITEMS = frozenset({"item", "li", "listitem"})
 _ROWS, _CELLS = frozenset({"tr", "row"}), frozenset({"td", "th", "entry", "cell"})
 _SETTINGS = frozenset({"schemaLocation", "noNamespaceSchemaLocation", "space"})
-"""Attributes that say how a file is read."""
+"""Attributes that control how XML is read, and hold no content."""
 
 _IS_PAGE = re.compile(r"</[a-z]|<br\b", re.I)
 _NOTES = {**NOTES, "entity": "{} reference{s} to entities left out"}

@@ -11,7 +11,7 @@ _TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # colours of printed text
 
 
 def notebook_content(data: bytes) -> Content:
-    """Read the cells of a notebook, code and what it printed as blocks of code."""
+    """Read the cells of a notebook; code and its printed output become blocks of code."""
     notebook = json.loads(data.decode("utf-8-sig"))
     parts = list[str]()
     for cell in notebook["cells"]:

@@ -1,4 +1,4 @@
-"""Numbers of paragraphs as Word counts and shows them; no text of a document holds them."""
+"""Numbers of paragraphs, counted as Word does: the file does not store them."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class _List:
 
 
 class Numbering:
-    """The lists of a document, which count as it is read from its begin."""
+    """The lists of a document, which count while it is read from the beginning."""
 
     def __init__(self, root: Any = None, linked: Callable[[str], str] = str) -> None:
         """Read the lists of `numbering.xml`; `linked` gives the list of a style of numbering."""

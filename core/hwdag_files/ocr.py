@@ -1,7 +1,7 @@
 """The words of pages that are pictures, recognised by RapidOCR, which the extra `ocr` installs.
 
-RapidOCR gives lines with their boxes, in an order that means nothing where a page has columns or is
-turned. So the page is turned upright first, and the order comes from our layout, as for letters.
+RapidOCR returns lines with their boxes, in an order that is wrong if a page has columns or is turned.
+So the page is turned upright first, and the order comes from our layout, as for letters.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hwdag_files.words import Word
 
 DPI = 200  # dots to an inch of a page that is drawn for it
 MIN_LENGTH_OVER_HEIGHT = (
-    2.0  # length of a line, at least, over its height, that says how the page is turned
+    2.0  # shortest line, in heights, from which the direction of the page is derived
 )
 SAMPLES = 5  # lines that are read both ways up
-ONE_SIZE = 0.75, 1.3  # of the usual height of a line, between which lines are in one type
+ONE_SIZE = 0.75, 1.3  # of the usual height, between which lines have one size of type
 
 Image = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
 
@@ -80,7 +80,7 @@ def _is_sideways(boxes: Any) -> bool:
 def _is_upside_down(image: Image, sides: Boxes) -> bool:
     """Return whether the longest lines read better the other way up.
 
-    RapidOCR turns single lines by itself, so its scores say nothing of the page.
+    RapidOCR turns single lines by itself, so its scores do not depend on the direction of the page.
     """
     longest = np.argsort(sides[:, 0] - sides[:, 2])[:SAMPLES]
     better = 0
@@ -97,7 +97,7 @@ def _score(line: Image) -> float:
 
 
 def _words(texts: tuple[str, ...], sides: Boxes) -> list[Word]:
-    """Return lines as words of one type if their heights differ little."""
+    """Return lines as words, with one size of type if their heights differ little."""
     usual = median((sides[:, 3] - sides[:, 1]).tolist())
     words = list[Word]()
     for text, (x0, y0, x1, y1) in zip(texts, sides.tolist(), strict=True):

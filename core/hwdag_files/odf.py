@@ -110,7 +110,7 @@ def odp_content(data: bytes) -> Content:
             # why a number: without a heading it would be read below that of a slide before
             has_heading = any(block.startswith("# ") for block in blocks)
             blocks += reader.slide(page, f"Slide {number}" if has_heading else "")
-    reader.title = ""  # why: that of the file is the program's or a template's as a rule
+    reader.title = ""  # why: the title of the file usually comes from the program or a template
     return reader.content(joined(blocks))
 
 
@@ -335,7 +335,7 @@ class _Reader:
         return "" if tag in _LEFT_OUT else self._inline(element, look)
 
     def _control(self, element: Any) -> str:
-        """Return what a field of a form shows: a box with its label, or its text."""
+        """Return the shown text of a field of a form: a box with its label, or its text."""
         control = self.controls.get(element.get(f"{DRAW}control", ""))
         if control is None:
             return ""
@@ -387,7 +387,7 @@ class _Reader:
         return " ".join((found[0].text if found else "".join(root.itertext())).split())
 
     def _table(self, table: Any) -> Iterator[str]:
-        if table.find(f".//{TABLE}table") is not None:  # why: that is layout as a rule
+        if table.find(f".//{TABLE}table") is not None:  # why: such a table is usually a layout
             for cell in table.iter(f"{TABLE}table-cell"):
                 if not any(one.tag == f"{TABLE}table-cell" for one in cell.iterancestors()):
                     yield from self.blocks(cell)

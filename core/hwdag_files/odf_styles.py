@@ -52,7 +52,7 @@ _MOST_LEVELS = 10
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a text looks; None if neither its style nor one above says so."""
+    """The look of a text; None for a property that neither its style nor one above sets."""
 
     hidden: bool | None = None
     struck: bool | None = None
@@ -194,7 +194,7 @@ def _look(properties: Any) -> Look:
 
 
 def _place(position: str) -> str:
-    """Return where letters are, by a text such as "super 58%", "-33% 58%" or "0% 100%"."""
+    """Return "super", "sub" or "" for a position such as "super 58%", "-33% 58%" or "0% 100%"."""
     first = position.split()[0] if position.split() else ""
     if first in ("super", "sub"):
         return first

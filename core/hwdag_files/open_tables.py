@@ -26,7 +26,7 @@ CAPTION = re.compile(
     r"(?:table|figure|fig\.|tabelle|abbildung|abb\.|tableau|tabla|figura|tabell|figur)\s*\d", re.I
 )
 BULLET = re.compile(r"\s*(?:[•‣◦▪●–—*-]|\d{1,2}[.)]|[a-z]\))\s")
-ATTEMPTS = 50  # from how many of the lines of a failed one a table is looked for again
+ATTEMPTS = 50  # after a failure, from how many of its lines a table is looked for again
 ALIGNED_COLUMNS = 3  # at least, in a plain text: two can be read without names
 _ALIGNED = re.compile(r"\S+(?: \S+)*")  # separated by two blanks in a plain text
 TRIES = 3  # with fewer lines each time, if one does not belong to the table
@@ -80,7 +80,7 @@ class OpenTable:
 
 
 def open_tables(lines: Sequence[Line]) -> dict[int, OpenTable]:
-    """Return the tables without lines, by where they begin."""
+    """Return the tables without lines, by their first line."""
     found, at = dict[int, OpenTable](), 0
     while at < len(lines):
         end = _run_end(lines, at)
@@ -112,7 +112,7 @@ def _open_table(lines: Sequence[Line], start: int, end: int) -> OpenTable | None
 
 
 def _run_end(lines: Sequence[Line], start: int) -> int:
-    """Return the end of the lines that may be one table: such of several pieces, and a piece between them."""
+    """Return the end of the lines that may be one table: lines of several pieces, with single pieces between them."""
     end, left = start, lines[start].first.x0
     for i in range(start, min(len(lines), start + MOST_ROWS)):
         line, above = lines[i], lines[max(start, i - 1)]

@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def check_packed(data: bytes) -> None:
-    """Raise `UnreadableError` for bytes that are no package, or that unpack to too much."""
+    """Raise `UnreadableError` for bytes that are not a package, or whose unpacked size is too large."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             size = sum(member.file_size for member in packed.infolist())
@@ -109,7 +109,7 @@ def _kind(relation: Mapping[str, str]) -> str:
 
 
 def xml_root(data: bytes) -> Any:
-    """Parse XML that may be anybody's; raises what lxml raises."""
+    """Parse XML from an untrusted source; raises the errors of lxml."""
     from lxml import etree
 
     return etree.fromstring(data, etree.XMLParser(**_safe()))

@@ -1,6 +1,6 @@
 """Rules of style sheets within a page that hide, strike out or raise text, applied to its elements.
 
-A tag says by its class alone that nobody sees it, if a rule of the page has "display: none" for that class.
+A class alone may hide a tag, if a rule of the page has "display: none" for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SELECTOR = re.compile(rf"{_NAME}(?: >?{_NAME}){{0,2}}")
 _PARTS = re.compile(r"(#)|(\.)|(?:^|[ >])(?=\w)")
 _STEP = re.compile(r"[.#]?[\w-]+")
 MOST_MATCHES = 1_000_000
-"""Elements that are compared with selectors; the rules beyond that are not applied."""
+"""Most elements that are compared with selectors; rules beyond that are not applied."""
 
 MAX_DEPTH = 100  # elements around an element that are compared with a step of a selector
 
@@ -41,7 +41,7 @@ class _Rule(NamedTuple):
 
 
 def apply_styles(soup: BeautifulSoup, sheets: str) -> bool:
-    """Write what the rules of style sheets say of an element into its `style`; False if there are too many.
+    """Write the declarations of matching rules into the `style` of elements; False if there are too many rules.
 
     Selectors of names, classes and ids are known, in at most three steps. Rules for print and for sizes of the
     screen are left out.
@@ -83,7 +83,7 @@ def _keys(tag: Tag) -> Iterator[str]:
 def _matches(
     tag: Tag, steps: Sequence[tuple[frozenset[str], bool]], keys: Mapping[int, frozenset[str]]
 ) -> bool:
-    """Return whether a selector selects a tag; each step has its keys, and whether it is that of a child."""
+    """Return whether a selector selects a tag; a step is keys, and whether it must be a child of the step before."""
     wanted, is_child = steps[-1]
     if not wanted <= keys.get(id(tag), frozenset()):
         return False
@@ -94,7 +94,7 @@ def _matches(
 
 
 def _rules(sheets: str) -> Iterator[_Rule]:
-    """Yield the rules that say how text is seen, each for one selector."""
+    """Yield the rules that hide, strike out or raise text, each for one selector."""
     for number, (selectors, body) in enumerate(_blocks(_COMMENT.sub(" ", sheets))):
         declarations = {name: value for name, value in _declarations(body) if name in _SEEN}
         for selector in selectors.split(",") if declarations else ():

@@ -25,7 +25,7 @@ class PageText:
 
 
 def joined(pages: Sequence[PageText], known: Set[str] = frozenset()) -> tuple[str, list[int]]:
-    """Return the text of all pages, and where each begins.
+    """Return the text of all pages, and the character at which each begins.
 
     A page with notes, whose last sentence continues on the next page, has the end of that sentence before the
     notes, and the next page begins after them. `known` has words of the text, in small letters.
@@ -86,7 +86,7 @@ class _Growing:
 
 
 def _sentence_end(above: str, below: str) -> int:
-    """Return where the sentence ends in the second text that begins in the first one."""
+    """Return the end, in the second text, of a sentence that begins in the first."""
     first = above.rpartition(_PARAGRAPH)[2]
     second = below.partition(_PARAGRAPH)[0]
     spans = sentences(f"{first}\n{second}")

@@ -61,7 +61,7 @@ def _cut(text: str, longest: int) -> Iterator[str]:
 
 
 def _end(text: str, start: int, limit: int) -> int:
-    """Return where a part ends: at the last good place in the last quarter before the limit."""
+    """Return the end of a part: the last good place in the last quarter before the limit."""
     if limit >= len(text):
         return len(text)
     for place in _PLACES:

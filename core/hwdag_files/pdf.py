@@ -31,7 +31,7 @@ OCR_SHARE = 0.8  # of the time for the layout, which pages that are pictures may
 FEWEST_LETTERS = 300  # of a page that may be garbled
 LEAST_VOWELS = 0.25  # share of the letters; about 0.4 in European languages, 0.15 in English moved by three letters
 LEAST_KNOWN = 0.02  # share of the words that are among the most frequent ones of some language
-END_BYTES = 2048  # of a file, among which it says that they are the last
+END_BYTES = 2048  # bytes at the end of a file that must hold the mark of its end
 
 MIN_PRINTED_WORDS = (
     0.7  # share of the words of a title in the metadata that the first page has, too
@@ -42,7 +42,7 @@ _NO_TITLE = re.compile(
     re.I,
 )
 _WITHIN_WORDS = re.compile(f"(?<=[{UNSPACED}、。，！？])\n(?=[{UNSPACED}])")
-# why: a word in the forms that its letters have on paper is another one than that of a question
+# why: letters in their printed forms would make other words than those of a question
 _FORMS = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe80-\ufefc]+")  # ligatures, and those of Arabic
 
 
@@ -52,7 +52,7 @@ def pdf_content(
     layout_seconds: float | None = None,
     show: Callable[[int], object] | None = None,
 ) -> Content:
-    """Read a PDF: its text, its title, where each page begins, and which pages are lost.
+    """Read a PDF: its text, its title, the beginnings of its pages, and the pages that are lost.
 
     Pages whose layout is not read within `layout_seconds` are read without it. That works in a main
     thread, and not on Windows. `show` is called with the number of pages that OCR reads, first and after each.
@@ -210,11 +210,11 @@ def _read_page(pdf: PdfDocument, number: int, found: _Found, outline: list[str] 
             found.pages[number] = layout.page_lines(page, outline)
     except TimeoutError:
         raise
-    except Exception as error:  # whatever it is, the page has letters
+    except Exception as error:  # whatever the error, the page has letters
         found.notes.append(f"page {number + 1} read without its layout: {said(error)}")
         found.plain[number] = _plain(page)
     finally:
-        page.close()  # why: it holds all its letters
+        page.close()  # why: an open page holds all its letters in memory
 
 
 def _plain(page: PageReader) -> str:

@@ -168,7 +168,7 @@ class PageReader:
                 self.codes[chosen & (self.codes == code)] = ord(named.get(number, "•"))
 
     def _unknown(self, letters: Integers) -> Booleans:
-        """Return which letters have no character, since their font does not name them.
+        """Return a mask of the letters that their font does not name.
 
         PDFium gives the number of a letter in its font then, which may be that of another character.
         """
@@ -184,7 +184,7 @@ class PageReader:
         return np.where(self.codes == UNKNOWN, True, found & is_suspect)
 
     def _look_at_copies(self, owners: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> None:
-        """Take the looks of a text from the copy over it: PDFium gives the letters of the first one alone."""
+        """Take the look of a text from a copy printed over it: PDFium returns only the letters of the first."""
         others = sorted(
             set(self.drawing.letters) - set(owners.tolist()), key=self.drawing.letters.__getitem__
         )

@@ -16,13 +16,13 @@ from operator import attrgetter
 
 from hwdag_files.words import WIDE_GAP, WORD_GAP, Word
 
-Column = tuple[float, float]  # from where to where it goes
+Column = tuple[float, float]  # start and end
 
 NARROW_GAP = 0.5
-"""Blank space that may part cells, where those of other rows are further apart."""
+"""Narrow blank space that separates cells if those of other rows are further apart."""
 
 RAISED_SIZE = 0.85
-"""Type of marks of notes, exponents and indices, at most, over that of their word."""
+"""Largest type of marks of notes, exponents and indices, relative to that of their word."""
 
 ROWS_NEAR = 4  # above and below, among which that word is looked for; columns may have two each
 
@@ -69,12 +69,12 @@ class Line:
 
     @cached_property
     def first(self) -> Piece:
-        """Where the line begins."""
+        """The left side of the line."""
         return self.pieces[0]
 
     @property
     def x1(self) -> float:
-        """Where the line ends."""
+        """The right side of the line."""
         return self.pieces[-1].x1
 
     @cached_property
@@ -100,7 +100,7 @@ def pieces_of(words: Sequence[Word]) -> Iterator[Piece]:
         else:
             rows.append([word])
     for row in _with_raised(rows):
-        top = min(word.top for word in row)  # why of all: pieces are put in order by it
+        top = min(word.top for word in row)  # why: pieces are sorted by it
         for words in _apart(sorted(row, key=attrgetter("x0")), WIDE_GAP):
             parts = tuple(_piece(part, top) for part in _apart(words, NARROW_GAP))
             yield replace(_piece(words, top), parts=parts) if len(parts) > 1 else parts[0]
@@ -163,7 +163,7 @@ def _blank(one: Word, other: Word) -> float:
 def _piece(words: Sequence[Word], top: float) -> Piece:
     text = words[0].text
     for last, word in pairwise(words):
-        # why not always: a word is cut where its type changes
+        # why not always: a change of type cuts a word, too
         is_apart = word.is_after_blank or last.is_before_blank
         is_apart = is_apart or word.x0 - last.x1 > WORD_GAP * word.size
         text += f" {word.text}" if is_apart else word.text

@@ -62,10 +62,9 @@ def read_documents(
     read as a PDF, with a note, and an image or an archive is skipped. A file that is reached twice is read once.
 
     `Document.id` is the path as it was named, in POSIX style. The title is the one that the file gives
-    itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, where the notes say what was
-    replaced or lost, and for a PDF `page_starts`, see `Document.page_of`, with the front matter of a
-    Markdown file, the headers of a mail and the like. Line breaks become line feeds,
-    and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is. A text of
+    itself, or its stem. `metadata` is `{"path": id, "notes": [...]}`, whose notes list replacements
+    and losses. A PDF also has `page_starts` (see `Document.page_of`), a Markdown file its front matter, a
+    mail its headers. Line breaks become line feeds, and rows of tables name their columns (`hwdag.text.tables`); all else of a text stays as it is. A text of
     more than 4 million characters is several documents (`hwdag_files.parts`).
 
     Args:
@@ -75,7 +74,7 @@ def read_documents(
         show_progress: whether to show the pages of a scan that OCR reads, or a `Reporter` that does.
 
     Raises:
-        InputError: a path does not exist, or is none; nothing is read then.
+        InputError: a path does not exist, or is not a path; nothing is read then.
     """
     is_one = isinstance(paths, str | bytes) or not isinstance(paths, Iterable)
     given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type] # a path is one
@@ -107,7 +106,7 @@ def read_bytes(data: bytes, name: str, *, max_seconds: float = MAX_SECONDS) -> D
 
 
 class _Limits(NamedTuple):
-    """Limits for one file, and where its progress is shown."""
+    """Limits for one file, and the reporter that shows its progress."""
 
     max_bytes: int
     max_seconds: float
@@ -166,7 +165,7 @@ def _parsed(data: bytes, name: str, limits: _Limits) -> Document:
 
 def _content(data: bytes, suffix: str, limits: _Limits) -> Content:
     kind = kind_of(data, suffix)
-    # why archives too: a reader says better what is wrong with its own package
+    # why archives too: the reader of a damaged package reports the damage
     if (
         kind is None
         or kind.suffix == suffix != ""
@@ -199,7 +198,7 @@ def spelled(path: Path) -> str:
 
 
 def _members(directory: Path) -> Iterator[Path | Skipped]:
-    """Files below a directory: those of a folder before those of its subfolders, each sorted."""
+    """Yield the files below a directory: those of a folder before those of its subfolders, each sorted."""
     problems: list[OSError] = []
     found = False
     for folder, subfolders, files in os.walk(directory, onerror=problems.append):

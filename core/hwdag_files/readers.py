@@ -1,7 +1,7 @@
 """The reader of each kind of file that is parsed: from bytes to `Content`.
 
 A reader may raise anything: `hwdag_files.converting` calls it in a process of its own. A library of the
-extra `documents` is imported within the function, so that a missing one is said.
+extra `documents` is imported within the function, so that the error names a missing one.
 """
 
 from __future__ import annotations

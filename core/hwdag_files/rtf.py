@@ -210,7 +210,7 @@ class _Reader:
             self._set(word, number or 0)
 
     def _begin(self, word: str, *, is_starred: bool) -> None:
-        """Find out which group begins with a word."""
+        """Change the state by the word that opens a group."""
         before = self.state.group
         group = before
         if before == "info":
@@ -228,7 +228,7 @@ class _Reader:
             self.noted["picture"] += word == "pict"
             self.noted["comment"] += word == "annotation"
         if group == "footnote" != before:
-            self.flows[-1].pieces.append(f"[{len(self.notes) + 1}]")  # why not raised: it is a mark
+            self.flows[-1].pieces.append(f"[{len(self.notes) + 1}]")  # why not raised: a mark
             self.notes.append(_Flow())
             self.flows.append(self.notes[-1])
         is_inner = self.state.is_inner or word == "nesttableprops"

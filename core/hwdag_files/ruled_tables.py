@@ -19,7 +19,7 @@ MIN_LINE_LENGTH = 3.0  # points; a shorter line is no part of a table
 MOST_CROSSINGS = 20_000  # of the lines of a table; graph paper has more
 
 Cell = tuple[float, float, float, float]  # left, top, right, bottom
-Level = tuple[float, float, float]  # where a line is, and from where to where it goes
+Level = tuple[float, float, float]  # position of a line, its start and its end
 Point = tuple[float, float]
 
 

@@ -45,7 +45,7 @@ def _tables(rows: Sequence[Sequence[str]], noted: Counter[str]) -> Iterator[str]
 
 
 def _later_tables(rows: Sequence[Sequence[str]]) -> Iterator[int]:
-    """Yield where a title alone in its row, names, and numbers below them follow other numbers."""
+    """Yield the rows at which another table begins: a title alone in its row, names, and numbers below them."""
     numeric = set[int]()
     for i in range(1, len(rows) - 2):
         numeric |= {at for at, cell in enumerate(rows[i]) if at and is_number(cell)}

@@ -121,7 +121,7 @@ class _Slide:
             yield from self._items(frame._element)
 
     def _is_on_slide(self, shape: Any) -> bool:
-        """Return whether a part of a shape is within the slide; those outside are noted."""
+        """Return whether a shape is at least partly on the slide; count the others."""
         places = ((shape.left, shape.width, self.size[0]), (shape.top, shape.height, self.size[1]))
         is_on = all(
             start is None or length is None or not most or (start < most and start + length >= 0)
@@ -202,7 +202,7 @@ class _Slide:
                 ids = next(shape._element.iter(f"{_DIAGRAM}relIds"))
                 part = self.slide.part.related_part(ids.get(f"{_RELATION}dm"))
                 blocks = list(self._diagram(xml_root(part.blob)))
-        except Exception:  # why: python-pptx raises all kinds for what it does not know
+        except Exception:  # why: python-pptx raises all kinds of exceptions for unknown charts
             self.noted["object"] += 1
         else:
             yield from filter(None, blocks)
@@ -265,7 +265,7 @@ def _run(run: Any) -> str:
 
 
 def _number(kind: str, number: int) -> str:
-    """Return a number as PowerPoint shows it; `kind` is such as "arabicPeriod"."""
+    """Return a number as PowerPoint shows it; `kind` is a name such as "arabicPeriod"."""
     form = next((form for name, form in _FORMS.items() if kind.startswith(name)), "decimal")
     before, after = next((one for name, one in _ENDS.items() if kind.endswith(name)), ("", ""))
     return f"{before}{shown(number, form)}{after}"

@@ -19,7 +19,7 @@ MAX_EXTRA_LENGTH = 0.6  # sizes of the type by which it may be longer
 
 
 def with_struck(words: Sequence[Word], rules: Boxes) -> list[Word]:
-    """Mark the words that a line crosses which is as long as they are; rules of tables and forms are longer."""
+    """Mark words that a line of their length crosses; lines of tables and forms are longer."""
     rules = rules[rules[:, 2] - rules[:, 0] > rules[:, 3] - rules[:, 1]]
     if not len(rules) or not words:
         return list(words)

@@ -50,7 +50,7 @@ class Cue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Utterance:
-    """Words of one speaker; `speaker` is "" if nobody is named, None if another one than before."""
+    """Words of one speaker; `speaker` is "" if unnamed, None for an unnamed change of speaker."""
 
     start: float
     end: float
@@ -200,7 +200,7 @@ def _between(before: str, after: str) -> str:
 
 
 def _written(found: Sequence[_Utterance]) -> tuple[str, list[tuple[float, float]]]:
-    """Return the text, and where each utterance begins in it, with its second."""
+    """Return the text, and the character and the second at which each utterance begins."""
     pieces, times, length = list[str](), list[tuple[float, float]](), 0
     before: _Utterance | None = None
     for one in found:

@@ -1,4 +1,4 @@
-"""The letters of a PDF's page that nobody sees: of no ink, covered, in the colour of the page, outside it."""
+"""The invisible letters of a PDF's page: without ink, covered, in the colour of the page, or outside it."""
 
 from __future__ import annotations
 

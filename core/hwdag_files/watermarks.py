@@ -10,8 +10,8 @@ import numpy as np
 from hwdag_files.pieces import Line, lines_of, pieces_of
 from hwdag_files.words import Word
 
-MIN_TYPE_RATIO = 1.8  # type of a mark, at least, over that of the text
-PALE = 0.6  # contrast of a mark over the text, at most, over that of the text
+MIN_TYPE_RATIO = 1.8  # smallest type of a mark, relative to that of the text
+PALE = 0.6  # largest contrast of a mark over the text, relative to that of the text
 MAX_CONTRAST = 0.35  # contrast of a mark on an empty part of the page
 MIN_CROSSED_WORDS = (
     3  # words of the text, at least, that a mark goes over that is as dark as they are
@@ -63,7 +63,7 @@ def part_marks(words: Sequence[Word]) -> tuple[list[Word], list[Mark]]:
 
 
 def _crossed(words: Sequence[Word], is_large: np.ndarray) -> np.ndarray:
-    """Return over how many words of the usual type each word of large type goes."""
+    """Count the words of the usual type that each word of large type covers."""
     sides = np.array([(word.x0, word.x1, word.bottom, word.size) for word in words])
     left, right, bottom, size = sides.T
     base = bottom - DESCENT * size

@@ -171,7 +171,7 @@ class _Reader:
         return bool(style.hidden if (own := is_on(mark, "vanish")) is None else own)
 
     def _inline(self, element: Any, style: Style) -> str:
-        """Return the text within a paragraph, runs and what holds them."""
+        """Return the text within a paragraph: of its runs, also inside links, fields and the like."""
         return "".join(self._piece(child, style) for child in element)
 
     def _piece(self, element: Any, style: Style) -> str:
@@ -211,7 +211,7 @@ class _Reader:
         align = None if properties is None else value(properties.find(f"{WORD}vertAlign"))
         place = None if properties is None else value(properties.find(f"{WORD}position"))
         align = align or own.align or style.align or ""
-        if any(_name(one) in _NOTE_MARKS for one in run):  # why: "[1]" is raised as a rule
+        if any(_name(one) in _NOTE_MARKS for one in run):  # why: marks of notes are usually raised
             align = place = ""
         if align == "superscript" or (place and place.isdigit() and int(place) > 0):
             text = raised(text)
@@ -253,7 +253,7 @@ class _Reader:
         return chr(found)
 
     def _field(self, mark: Any) -> str:
-        """Return what a field shows that has no text of its own: a box, or the choice of a list."""
+        """Return the shown text of a field without stored text: a box, or the choice of a list."""
         kind = mark.get(f"{WORD}fldCharType")
         if kind == "begin":
             self.fields.append("")
@@ -325,7 +325,7 @@ class _Reader:
             rows.append((gap if skipped else []) + [self._cell(cell) for cell in _cells(row)])
             headers.append(bool(is_on(properties, "tblHeader")))
         is_nested = next(table.iterdescendants(f"{WORD}tbl"), None) is not None
-        if is_nested or all(len(row) < 2 for row in rows):  # why: that is layout as a rule
+        if is_nested or all(len(row) < 2 for row in rows):  # why: such a table is usually a layout
             yield from (block for row in rows for texts, _, _ in row for block in texts)
             return
         if headers and not any(headers):  # why: few documents mark the header of a table

@@ -18,7 +18,7 @@ WORD_GAP = 0.13
 """Blank space between two words, in sizes of their type; LaTeX has 0.2 and less in a full line."""
 
 NO_GAP = 0.03
-"""Space between two letters, in sizes of their type, at which a blank in the file is none on the page."""
+"""Space between two letters, in sizes of their type, below which a blank in the file is invisible."""
 
 LEVEL_SHARE = 0.2
 """Distance of two baselines that are one, in sizes of the type."""
@@ -27,7 +27,7 @@ SAME_PLACE = 0.12
 """Distance of two equal letters that are one printed twice, in sizes of the type."""
 
 WIDE_GAP = 1.3
-"""Blank space within a line, in sizes of its type, that parts columns or cells and not words."""
+"""Blank space within a line, in sizes of its type, that separates columns or cells, not words."""
 
 MOST_SPACING = 0.55
 """Space between letters that are set apart, at most, in sizes of their type."""
@@ -61,7 +61,7 @@ class Word(NamedTuple):
 
 
 def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
-    """Return the words, row by row; `cells` says in which cell of a table each letter is."""
+    """Return the words, row by row; `cells` has the table cell of each letter, or -1."""
     if not len(letters):
         return []
     cells = np.full(len(letters), -1) if cells is None else cells
@@ -98,7 +98,7 @@ def words_of(letters: Letters, cells: Integers | None = None) -> list[Word]:
 
 
 def _begin_words(letters: Letters, rows: Integers, after_blank: Booleans) -> Booleans:
-    """Return which letters but the first, sorted by place, begin a word; `after_blank` has one for each."""
+    """Return a mask of the letters after the first, sorted by place, that begin a word; `after_blank` is one, too."""
     x0, _, x1, _ = letters.boxes.T
     gaps = (x0[1:] - x1[:-1]) / letters.size[:-1]
     parts = (np.diff(rows) != 0) | (gaps > WIDE_GAP)
@@ -166,7 +166,7 @@ def _rows(letters: Letters, cells: Integers) -> tuple[Floats, Integers]:
 
 
 def _copies(letters: Letters, rows: Integers) -> Booleans:
-    """Return which letters, sorted by place, are printed again where they are already; bold type is made so."""
+    """Return a mask of the letters, sorted by place, that repeat another at its place, as imitated bold type does."""
     codes, x0, found = letters.codes, letters.boxes[:, 0], np.zeros(len(letters), bool)
     for lag in range(1, min(COPY_WINDOW, len(letters) - 1) + 1):
         found[lag:] |= (

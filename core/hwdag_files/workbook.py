@@ -163,7 +163,7 @@ class _Book:
         try:
             return from_excel(value, self.epoch, timedelta=is_duration)
         except (OverflowError, ValueError):
-            return "#VALUE!"  # as Excel shows a date that it has not
+            return "#VALUE!"  # as Excel shows an impossible date
 
     def _formula(self, cell: Any, formula: Any, noted: Counter[str]) -> str:
         """Return the formula of a cell; cells may share one."""
@@ -177,7 +177,7 @@ class _Book:
                 self._shared[shared] = text, place
         elif shared in self._shared:
             first, origin = self._shared[shared]
-            with suppress(Exception):  # why: it raises all kinds for formulas that it does not know
+            with suppress(Exception):  # why: it raises all kinds of exceptions for unknown formulas
                 text = str(Translator(first, origin).translate_formula(place))
         return text
 
