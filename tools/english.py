@@ -41,6 +41,12 @@ PATTERNS = {
     r"\b(goes|go|went) on\b": "continues",
 }
 
+TEST_NAMES = re.compile(
+    r"_(told|says?|said|goes_on|go_on|gone_on|stands?|behind|beside|none_of|so_many)(?=_|$)"
+    r"(?!_(apart|alone|in_for|anything))"
+)
+"""Words that the name of a test does without."""
+
 OTHER_OPENINGS = re.compile(
     r"\W*(an?|the|this|that|these|those|its|their|it|they|ones?|each|every|all|both|no|none|some|any"
     r"|others?|what|whether|whose?|how|where|when|which|why|of|in|at|with|without|from|for|to|as|only"
@@ -58,15 +64,16 @@ ALLOWED: dict[str, str] = {
 
 
 class Prose(NamedTuple):
-    """A text for people: its first line in the file, and whether a function's docstring."""
+    """A text for people: its first line in the file, and whether it is a function's docstring or a test's name."""
 
     line: int
     text: str
     is_function: bool = False
+    is_name: bool = False
 
 
 def python(source: str) -> Iterator[Prose]:
-    """Yield docstrings, comments and messages of errors of a module."""
+    """Yield docstrings, comments, messages of errors and names of tests of a module."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield Prose(token.start[0], token.string)
@@ -77,6 +84,8 @@ def python(source: str) -> Iterator[Prose]:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             # why not of a test: its name says what it does, and its docstring why
             is_test = node.name.startswith("test_")
+            if is_test:
+                yield Prose(node.lineno, node.name, is_name=True)
             if (text := ast.get_docstring(node)) and not is_test and not _is_value(node):
                 yield Prose(node.body[0].lineno, text, is_function=True)
         elif isinstance(node, ast.Raise):
@@ -112,6 +121,10 @@ def problems(prose: Prose) -> Iterator[tuple[int, str]]:
     if prose.is_function:
         if first := OTHER_OPENINGS.match(text):
             yield prose.line, f"{first[1]}: begin with a verb"
+        return
+    if prose.is_name:
+        for word in TEST_NAMES.finditer(text):
+            yield prose.line, f"{word[1]}: a test's name says which behaviour is right"
         return
     for pattern, advice in PATTERNS.items():
         for found in re.finditer(pattern, text, re.IGNORECASE):

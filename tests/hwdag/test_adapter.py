@@ -176,7 +176,7 @@ def test_a_plus_alone_does_not_make_an_adapter_of_a_name(tmp_path):
         load_reader(str(tmp_path / "c++" / "absent"))
 
 
-def test_missing_and_broken_files_are_told(tmp_path):
+def test_missing_and_broken_files_are_reported(tmp_path):
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         folder = written(tmp_path / "adapter")
         content = (folder / name).read_bytes()
@@ -263,7 +263,7 @@ def test_quantised_weights_are_refused(tmp_path, quantise):
     assert all(torch.equal(p, before[name]) for name, p in others.items())
 
 
-def test_a_folder_with_an_adapter_beside_the_weights_is_refused(tmp_path, monkeypatch):
+def test_a_folder_with_weights_and_an_adapter_is_refused(tmp_path, monkeypatch):
     """With PEFT transformers would add the adapter; without PEFT it would not."""
     folder = saved(tmp_path / "both")
     written(folder)

@@ -21,7 +21,7 @@ PAIRS = [*TOWN_PAIRS, *SHIPS_PAIRS, *GARDENS_PAIRS, *HOUSE_PAIRS]
 
 
 @pytest.mark.parametrize("question", sorted({pair.first for pair in PAIRS} | set(STANDALONE)))
-def test_first_questions_stand_alone(question):
+def test_first_questions_are_searched_as_they_are(question):
     assert stands_alone(question)
 
 

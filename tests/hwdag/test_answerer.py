@@ -201,7 +201,7 @@ def test_nothing_is_shown_of_a_streamed_reply_before_its_first_word(town):
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
-def test_a_reply_that_is_cut_off_says_so(town, reason):
+def test_a_reply_that_is_cut_off_is_marked(town, reason):
     with serving(lambda request: request.streamed("Jon ", "Be", finish=reason)) as server:
         answer = town.answer(QUESTION, answerer=OpenAIWriter("m", base_url=server.url))
     assert answer.text == "Jon Be"
@@ -259,7 +259,7 @@ def test_untrusted_text_forges_neither_sections_nor_numbers():
 
 
 @pytest.mark.parametrize("second", ["Minutes", "minutes", "Minutes > Money"])
-def test_documents_with_one_title_are_told_apart(second):
+def test_documents_with_one_title_are_distinguished(second):
     """Or a title makes a document look like a section of another one."""
     documents = [
         Document("may.md", "# Money\n\nThe mill gave 300 euros.", "Minutes"),
@@ -514,9 +514,7 @@ def test_the_page_about_answerers_runs(town):
         ("garlic", None, 8192),
     ],
 )
-def test_an_answerer_gets_more_where_the_reader_reads_no_sentence_before(
-    method, confidence, budget
-):
+def test_an_answerer_gets_more_if_the_reader_reads_no_sentence_before(method, confidence, budget):
     config = SearchConfig(method=method, confidence=confidence)
     assert config.plan(external_generator=True).token_budget == budget
     assert config.plan().token_budget == (8192 if method == "garlic" else TOKEN_BUDGET)

@@ -72,7 +72,7 @@ def test_what_would_be_read_wrongly_is_refused_with_a_reason(name):
 @pytest.mark.parametrize(
     "name", ["llama", "gemma2", "gpt_oss", "granitemoe", "lfm2", "diffllama", "jamba", "bert"]
 )
-def test_the_coarse_rounding_of_bfloat16_is_told_from_errors(name):
+def test_the_coarse_rounding_of_bfloat16_is_no_error(name):
     made = tiny(tiny_config(name)).to(torch.bfloat16)
     refused = pytest.raises(CaptureUnsupported) if name in REFUSED else nullcontext()
     with refused:
@@ -156,7 +156,7 @@ def test_causal_masks_and_windows_are_known(mask):
 
 
 @pytest.mark.parametrize("mask", [CHUNKED, PREFIX, BOTH_WAYS, LONGER, DILATED, DISTANT])
-def test_other_masks_are_told_though_a_short_text_does_not_show_them(mask):
+def test_other_masks_are_detected_though_a_short_text_does_not_show_them(mask):
     assert not selftest._is_window(mask)
 
 

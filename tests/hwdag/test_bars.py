@@ -43,7 +43,9 @@ class Failing(HashingEmbedder):
 
 
 @pytest.mark.parametrize("fails_at", range(5))
-def test_embedding_is_told_by_characters_and_goes_on_where_it_was(monkeypatch, tmp_path, fails_at):
+def test_embedding_is_shown_in_characters_and_continues_at_its_place(
+    monkeypatch, tmp_path, fails_at
+):
     monkeypatch.setattr(levels, "EMBED_BATCH", 8)
     path, documents = tmp_path / "a.hwdag", [Document("mill", TEXT)]
     runs = []

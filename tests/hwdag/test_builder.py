@@ -124,7 +124,7 @@ def test_evidence_is_leaves_alone_and_no_model_reads_them():
     np.testing.assert_array_equal(found.vectors, whole.vectors[: len(leaves)])
 
 
-def test_a_copy_is_what_says_the_same():
+def test_a_copy_has_the_same_words():
     leaf, other = node(0, "Anna bought a boat. No.", "chunk"), node(30, "Bob slept.", "chunk")
     picked = Point("Anna bought a boat.", "extractive", (Span(0, 19),))
     assert edge_mask(picked, [leaf, other], np.array([0.9, 0.1])).tolist() == [False, True]
@@ -179,7 +179,7 @@ def test_sentence_means_combine_to_the_chunk_mean_of_a_real_replay():
     np.testing.assert_allclose(*map(segment_attention, replays), rtol=0.02)
 
 
-def test_sources_are_the_units_that_stand_out():
+def test_sources_are_the_units_with_outstanding_weight():
     assert source_units(np.array([[0.1, 0.9, 0.1, 0.1]])) == [[1]]
     assert source_units(np.array([[0.5, 0.1, 0.5, 0.1, 0.1]])) == [[0]]
     assert source_units(np.array([[0.2, 0.2]])) == [[0]]
@@ -323,7 +323,7 @@ def test_prompts_and_language_reach_the_writer():
     assert asked[2] == "Points, please: " + text
 
 
-def test_a_window_is_running_text_of_paragraphs_behind_its_heading():
+def test_a_window_is_running_text_of_paragraphs_after_their_heading():
     """Two windows: the second begins within the section, and shows its heading again."""
     asked = []
 
@@ -694,7 +694,7 @@ def test_a_fallback_over_written_points_does_not_pass_them_off_as_slices():
             assert document.text[span.start : span.end] == node.text
 
 
-def test_a_slice_is_embedded_behind_its_heading():
+def test_a_slice_is_embedded_with_its_heading_before_it():
     text = (
         "# Dogs\n\nThey bark at every stranger who walks past.\n\nAnd they eat a lot of old bones."
     )
@@ -742,7 +742,7 @@ def test_where_there_are_only_headings_they_are_points():
     assert built(Document("d", text)).graph.height == 2
 
 
-def test_slices_know_their_paragraph_and_written_points_have_none():
+def test_slices_have_a_paragraph_and_written_points_do_not():
     dogs = "They bark at every stranger at night. They eat a lot of old bones."
     text = f"# Dogs\n\n{dogs}\n\nCats sleep on the warm roof.\n\n{LONG.strip()}"
     document = Document("d", text)

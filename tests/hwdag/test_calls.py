@@ -108,7 +108,7 @@ def same(one, two):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_build_cut_off_at_any_call_goes_on_without_repeating_one(writer):
+def test_a_build_cut_off_at_any_call_continues_without_repeating_a_call(writer):
     """Each writer at every fourth call, and all of them together at every call."""
     document, whole = prose(110), Tape()
     expected = built(document, whole, writer)
@@ -276,14 +276,14 @@ REPLAY = {
         {"unit_segment": np.array([0, 0, 7])},
     ],
 )
-def test_a_replay_that_does_not_fit_its_request_is_none(change):
+def test_a_stored_replay_that_does_not_fit_its_request_is_ignored(change):
     fits = replays_of([REQUEST])
     assert fits(decode(encode(REPLAY)), 0)
     assert not fits(decode(encode(REPLAY | change)), 0)
 
 
 @pytest.mark.parametrize("value", [[], [2, 0], [0, 0], [3], [-1], [True], [1.0], "x", None, {}])
-def test_picks_that_do_not_fit_their_call_are_none(value):
+def test_stored_picks_that_do_not_fit_their_call_are_ignored(value):
     assert picks_of([3])([0, 2], 0)
     assert not picks_of([3])(value, 0)
     assert picks_of([0])([], 0)
@@ -321,13 +321,13 @@ def spoiled(result):
         spoiled
     )
 )
-def test_any_bytes_are_a_result_or_none(value):
+def test_any_bytes_are_a_valid_entry_or_ignored(value):
     for fits in (is_text, picks_of([3]), replays_of([REQUEST]), vectors_of([3], 4)):
         with suppress(*UNSOUND):
             fits(decode(value), 0)
 
 
-def test_vectors_that_do_not_fit_their_call_are_none():
+def test_stored_vectors_that_do_not_fit_their_call_are_ignored():
     vectors = np.ones((3, 4), np.float32)
     assert vectors_of([3], 4)({"vectors": vectors}, 0)
     for other in (vectors[:2], vectors[:, :2], vectors.astype(float), vectors * np.nan):
@@ -478,7 +478,7 @@ class Counting(Writing):
         return super().write(prompts, max_new_tokens=max_new_tokens)
 
 
-def test_a_writer_that_counts_is_counted_beside_the_reader():
+def test_tokens_of_writer_and_reader_are_counted_separately():
     builder = builder_of(Tape(), Counting)
     assert isinstance(builder.writer, Writer)
     assert isinstance(builder.writer, Metered)
@@ -525,7 +525,7 @@ def asked(tape):
     return [call for call in tape.made if call[0] != "embed"]
 
 
-def test_limited_insertions_add_up_and_say_what_is_left():
+def test_limited_insertions_add_up_and_report_the_rest():
     whole, made, pending = Tape(), [], []
     expected = store_of(builder_of(whole))
     inserted(expected, corpus(), builder_of(whole))
@@ -563,7 +563,7 @@ def test_documents_are_taken_as_they_are_needed():
     assert taken == ["doc0"]
 
 
-def test_a_replaced_document_is_embedded_where_it_changed():
+def test_only_changed_parts_of_a_replaced_document_are_embedded():
     tape = Tape()
     builder = builder_of(tape)
     store = store_of(builder)
@@ -645,7 +645,7 @@ def test_the_checks_of_an_insertion():
     )
 
 
-def test_the_report_says_what_is_not_zero():
+def test_the_report_lists_counts_above_zero():
     builder = builder_of(Tape(), Counting)
     store = store_of(builder)
     report = inserted(store, corpus(2), builder)

@@ -36,7 +36,7 @@ def test_a_file_holds_a_card(tmp_path):
     assert own.known_heads == ((0, 0),)
 
 
-def test_a_card_without_heads_says_that_all_of_them_are_best(caplog):
+def test_a_card_without_heads_warns_that_all_are_used(caplog):
     lm = HuggingFaceLM(model(), tokenizer(), name="nobody/measured-me")
     measured = HuggingFaceLM(lm.model, lm.codec.tokenizer, name=lm.name, card=file_of(lm))
     with caplog.at_level("WARNING", "hwdag"):
@@ -77,7 +77,7 @@ def test_the_card_of_another_model_is_refused():
         card_and_heads(heads, lm.name, lm.engine.weights.config)
 
 
-def test_without_a_card_the_size_says_what_is_assumed():
+def test_without_a_card_the_size_decides():
     lm = HuggingFaceLM(model(), tokenizer())
     assert not assumed(lm.name, lm.engine.weights.config).is_capable
     assert "probe" in lm.card.source

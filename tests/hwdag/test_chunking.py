@@ -210,6 +210,6 @@ def test_a_short_lead_joins_the_first_item():
     ],
     ids=["heading", "greeting", "mails", "date", "last", "alone"],
 )
-def test_what_says_nothing_alone_joins_what_it_belongs_to(text, expected):
+def test_fragments_join_the_sentence_that_they_belong_to(text, expected):
     found = leaves(text, count_tokens=by_word, limit=60)
     assert [text[s.start : s.end] for s in found] == expected

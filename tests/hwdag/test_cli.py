@@ -190,7 +190,7 @@ def test_show_describes_the_graphs(index_file, capsys):
     assert json.loads(capsys.readouterr().out)["documents"][0]["nodes"]
 
 
-def test_a_folder_without_documents_is_an_error_that_says_what_was_passed_over(tmp_path, capsys):
+def test_a_folder_without_documents_is_an_error_that_lists_skipped_files(tmp_path, capsys):
     docs, path = tmp_path / "docs", tmp_path / "town.hwdag"
     docs.mkdir()
     (docs / "photo.png").write_bytes(b"\x89PNG")

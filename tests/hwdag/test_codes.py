@@ -37,7 +37,7 @@ KINDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_code_is_found_first_where_it_is_written(kind):
+def test_a_code_is_found_first_at_its_own_place(kind):
     names, question = KINDS[kind]
     random.Random(0).shuffle(names)
     text = " ".join(f"The {kind} {name} has the number {i} here." for i, name in enumerate(names))

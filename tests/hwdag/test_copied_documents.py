@@ -16,7 +16,7 @@ def an_index(**options):
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_a_text_under_another_id_is_said(reopened, tmp_path):
+def test_a_text_under_another_id_is_reported(reopened, tmp_path):
     index = an_index(path=tmp_path / "a.hwdag")
     report = index.insert([Document("mill", MILL), Document("ferry", FERRY)])
     assert report.copies == [] and report.copies_warning == ""
@@ -34,6 +34,6 @@ def test_a_text_under_another_id_is_said(reopened, tmp_path):
     assert index.refresh([Document("moulin", MILL)]).copies == []
 
 
-def test_copies_within_one_call_are_said():
+def test_copies_within_one_call_are_reported():
     report = an_index().insert([Document(name, MILL) for name in "abc"])
     assert report.copies == [["a", "b", "c"]]

@@ -33,12 +33,12 @@ def run(script, *arguments):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_killed_build_goes_on(folder):
+def test_a_killed_build_continues(folder):
     """Five points of each mode, every way to die once."""
     assert run("crash_world.py", folder, 0, 5, *MODES).count("5 points") == len(MODES)
 
 
 @pytest.mark.model
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_killed_build_with_the_embedded_models_goes_on(folder):
+def test_a_killed_build_with_the_embedded_models_continues(folder):
     assert run("crash_world.py", folder, 100, 1, "model").startswith("1 points")

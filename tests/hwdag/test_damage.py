@@ -105,14 +105,14 @@ USES = [
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_damaged_identifier_is_said(path, use):
+def test_a_damaged_identifier_is_reported(path, use):
     change_file(path, "UPDATE documents SET id = 'mjll' WHERE id = 'mill'")
     with loaded(path) as index, pytest.raises(IndexCorrupt, match="mjll"):
         use(index)
 
 
 @pytest.mark.parametrize("use", [use for use in USES if use is not use_by_ids])
-def test_an_entry_of_the_index_of_identifiers_that_is_damaged_is_said(path, use):
+def test_an_entry_of_the_index_of_identifiers_that_is_damaged_is_reported(path, use):
     """The row is as it was, and a search for its id does not find it."""
     stored = slot_of("mill").to_bytes(8, "big", signed=True)
     content = path.read_bytes()

@@ -41,7 +41,7 @@ def check_pieces(codec, tokens):
 
 
 @given(tokens=st.lists(st.integers(0, 399), max_size=24))
-def test_pieces_join_to_the_text_even_where_bytes_are_none(tokens):
+def test_pieces_join_to_the_text_even_if_bytes_are_invalid(tokens):
     check_pieces(BYTES, tokens)
 
 

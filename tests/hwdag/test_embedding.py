@@ -232,7 +232,7 @@ def test_a_prompt_takes_its_share_of_what_a_model_reads():
     assert [len(one) for one in embedder._parts(["word " * 200, "a"], "passage")] == [1, 1]
 
 
-def test_headings_above_are_added_to_what_stands_under_them():
+def test_headings_above_are_added_to_the_texts_below():
     """A passage without any keeps its embedding, and one with some its length."""
     embedder = HashingEmbedder(64)
     parts = [("They bark.", ""), ("Prices: Ten.", "Museum"), ("Prices: Ten.", "Library")]

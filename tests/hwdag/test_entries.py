@@ -69,7 +69,7 @@ def test_a_long_entry_is_cut_into_sentences():
 
 
 @pytest.mark.parametrize("prose", [PROSE, VERSE])
-def test_wrapped_prose_goes_on(prose):
+def test_wrapped_prose_continues(prose):
     assert [one.replace("\n", " ") for one in cut(prose)] == cut(prose.replace("\n", " "))
 
 

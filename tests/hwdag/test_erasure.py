@@ -68,7 +68,7 @@ def test_a_compaction_that_is_killed_at_its_end_leaves_nothing_to_stay(tmp_path)
     assert verify(path).sound
 
 
-def test_pages_behind_the_end_are_cut_before_anything_is_written(tmp_path):
+def test_pages_after_the_end_are_cut_before_anything_is_written(tmp_path):
     path = tmp_path / "x.hwdag"
     fill(path, entry("a"))
     with Store.open(path) as store:

@@ -78,7 +78,7 @@ def test_replies_take_as_long_as_the_batches_that_they_are_written_in():
     assert one.seconds == same.seconds > 0
 
 
-def test_a_reader_is_not_timed_where_the_time_of_its_writer_is_unknown(monkeypatch):
+def test_a_reader_is_not_timed_if_the_time_of_its_writer_is_unknown(monkeypatch):
     timed = []
     monkeypatch.setattr(Clocked, "speed", lambda lm: timed.append(lm) or Speed(0.0, 1.0))
     models = {"reader": Clocked(1), "embedder": HashingEmbedder(), "config": CONFIG}

@@ -227,7 +227,7 @@ def test_pdf(tmp_path):
 
 
 @pytest.mark.parametrize("starts", ["0", [0, "1"], {"0": 1}, None])
-def test_page_starts_that_are_none_are_no_pages(starts):
+def test_invalid_page_starts_are_ignored(starts):
     assert Document("d", "text", metadata={"page_starts": starts}).page_of(2) is None
 
 
@@ -386,7 +386,7 @@ def test_a_notebook_keeps_what_its_cells_put_out(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_package_that_is_none_of_its_kind_is_not_unpacked_as_another(tmp_path):
+def test_a_package_with_the_wrong_suffix_is_not_unpacked(tmp_path):
     """Refuse a zip of another kind, whose files MarkItDown lists."""
     pytest.importorskip("markitdown")
     for name in ("a.docx", "c.epub"):
@@ -429,7 +429,7 @@ def test_values_of_a_sheet_are_shown_as_in_its_program(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_formula_without_a_value_stands_for_it(tmp_path):
+def test_a_formula_without_a_value_is_shown(tmp_path):
     array = pytest.importorskip("openpyxl.worksheet.formula").ArrayFormula("C3", "=SUM(B2:B3)")
     data = workbook(A1="name", B1="n", C1="sum", A2="Rex", B2=3, C2="=B2*2", A3="Tom", C3=array)
     assert read_bytes(tmp_path, data, "a.xlsx").text == (
@@ -457,7 +457,7 @@ def test_a_name_that_is_not_utf_8_is_spelled_out(tmp_path):
     json.dumps(document.metadata).encode()
 
 
-def test_pdf_without_text_says_so():
+def test_a_pdf_without_text_is_an_error():
     content = pdf_content(make_pdf(""))
     assert content.text == ""
     assert "no text" in content.notes[0]
@@ -524,7 +524,7 @@ def test_a_file_is_read_once(tmp_path, monkeypatch):
     assert (first.id, second) == ("d/a.txt", Skipped("d/a.txt", "already read as 'd/a.txt'"))
 
 
-def test_a_directory_without_documents_says_so(tmp_path):
+def test_a_directory_without_documents_is_an_error(tmp_path):
     assert "no file with a known suffix (.bash, " in read(tmp_path).reason
 
 

@@ -131,7 +131,7 @@ def test_what_is_foreign_is_refused_and_nothing_is_touched(path, victim, plant, 
 
 
 @pytest.mark.parametrize("plant", FOREIGN.values(), ids=FOREIGN)
-def test_what_is_foreign_is_told_and_what_is_whole_can_be_saved(path, victim, plant, capsys):
+def test_foreign_files_are_reported_and_whole_documents_can_be_saved(path, victim, plant, capsys):
     plant(path, victim)
     before = state(path.parent)
     assert not verify(path).sound
@@ -161,7 +161,7 @@ def test_what_comes_while_the_index_is_open_is_refused_too(path, victim):
     assert victim.read_bytes() == b"precious"
 
 
-def test_a_journal_beside_the_file_that_a_link_leads_to_is_met(path, victim, tmp_path):
+def test_a_journal_next_to_the_target_of_a_link_is_used(path, victim, tmp_path):
     other = tmp_path / "link.hwdag"
     other.symlink_to(path)
     write(path, MARKED)

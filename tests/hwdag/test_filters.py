@@ -234,7 +234,7 @@ def test_what_is_equal_and_what_lies_within(form, metadata, expected):
     ],
     ids=repr,
 )
-def test_a_form_that_says_nothing_is_refused(form):
+def test_a_meaningless_filter_is_refused(form):
     with pytest.raises(InputError):
         predicate(form)
 

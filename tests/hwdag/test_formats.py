@@ -27,7 +27,7 @@ def test_the_table_has_every_suffix_once():
     assert set(named) == KNOWN_SUFFIXES
 
 
-def test_every_row_says_what_is_read():
+def test_every_row_describes_its_format():
     assert all(len(row) == 5 and row[0] and row[2] for row in ROWS)
 
 

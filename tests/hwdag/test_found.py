@@ -65,7 +65,7 @@ def test_signals_are_shares_of_what_the_question_names():
 
 
 @pytest.mark.parametrize("question", ["How much is a ticket?", "How many tickets are left?"])
-def test_no_evidence_has_to_say_much_or_many(question):
+def test_evidence_needs_no_word_such_as_much_or_many(question):
     nearness, shown = Nearness(0.5, 0.3, 3), ["| Ticket | 5.00 |", "| tickets left | 12 |"]
     assert signals(question, shown, nearness)["words met"] == 1
 
@@ -99,7 +99,7 @@ def test_what_speaks_for_an_answer_makes_it_likelier(p_yes):
         assert unlikely < likely
 
 
-def test_another_embedder_tells_nothing():
+def test_confidence_needs_the_default_embedder():
     index = HWDAGIndex.from_documents(
         TOWN, method="evidence", reader=ScriptedLM(), embedder=HashingEmbedder()
     )
@@ -117,7 +117,7 @@ def test_another_embedder_tells_nothing():
         (TOWN[1].text, "Кто построил башню?"),
     ],
 )
-def test_letters_that_the_default_models_do_not_know_tell_nothing(text, question):
+def test_no_confidence_for_letters_that_the_default_models_do_not_know(text, question):
     answer = HWDAGIndex.from_documents([Document("one", text)], method="evidence").answer(question)
     assert answer.retrieval.answerability is answer.confidence is answer.found is None
     assert answer.text == answer.reply
@@ -150,7 +150,7 @@ def test_the_likelihood_of_any_reader_counts_and_its_p_yes_does_not():
 
 
 @pytest.mark.model
-def test_where_there_is_none_the_nearest_sentences_are_shown_and_the_reply_kept():
+def test_without_an_answer_the_nearest_sentences_are_shown_and_the_reply_kept():
     stream = town().stream(ELSEWHERE)
     pieces = "".join(stream)
     answer = stream.answer
@@ -224,7 +224,7 @@ def test_an_answer_is_given_by_its_confidence_or_a_long_one_by_answerability(
 
 
 @pytest.mark.model
-def test_what_the_search_refuses_is_said_before_the_reply_of_an_answerer():
+def test_a_refusal_of_the_search_precedes_the_reply_of_an_answerer():
     stream = town().stream(ELSEWHERE, answerer=lambda prompt: "Nobody knows.")
     pieces = list(stream)
     answer = stream.answer
@@ -285,7 +285,7 @@ def test_numbers_in_digits(text, written):
 
 
 @pytest.mark.model
-def test_documents_out_of_scope_tell_nothing():
+def test_documents_out_of_scope_change_nothing():
     alone = HWDAGIndex.from_documents(TOWN[:1], method="evidence")
     scoped = town().search(ASKED, scope=Scope(["mill"]))
     assert scoped.answerability == pytest.approx(alone.search(ASKED).answerability, abs=1e-6)
@@ -322,7 +322,7 @@ def test_from_nothing_no_answer_is_made_up(method):
         ("Who is Quando?", "en"),
     ],
 )
-def test_it_is_said_in_the_language_of_the_question(question, language):
+def test_not_found_is_in_the_language_of_the_question(question, language):
     retrieval = replace(town().search(ASKED), question=question)
     assert not_found(retrieval).startswith(NOT_FOUND[language])
     alone = not_found(replace(retrieval, steps=()))

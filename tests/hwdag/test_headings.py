@@ -171,7 +171,7 @@ def test_any_text_has_one_heading_per_span_and_it_occurs_in_the_text(text):
     assert all(heading in text for heading in found)
 
 
-def test_a_passage_is_put_behind_its_heading_once():
+def test_a_passage_is_prefixed_with_its_heading_once():
     assert in_context("Dogs", "They bark.") == "Dogs: They bark."
     assert in_context("", "They bark.") == "They bark."
     assert in_context("Dogs", "Dogs\nThey bark.") == "Dogs\nThey bark."

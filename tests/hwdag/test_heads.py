@@ -76,14 +76,14 @@ def test_a_wrong_field_is_named(field, value, message, tmp_path):
     ("content", "message"),
     [("[]", "list"), ("{", "head"), ("{}", "'architecture'")],
 )
-def test_what_is_no_head_list_is_told(content, message, tmp_path):
+def test_an_invalid_head_list_is_reported(content, message, tmp_path):
     path = tmp_path / "tiny.json"
     path.write_text(content)
     with pytest.raises(InputError, match=message):
         ModelFile.load(path)
 
 
-def test_a_file_that_is_not_there_or_cannot_be_written_is_told(tmp_path):
+def test_a_file_that_is_not_there_or_cannot_be_written_is_reported(tmp_path):
     with pytest.raises(InputError):
         ModelFile.load(tmp_path / "none.json")
     with pytest.raises(InputError):
@@ -140,13 +140,13 @@ def test_lists_of_large_models_are_shipped(name, config, first):
     assert card_and_heads(None, name, made)[1] is None
 
 
-def test_every_shipped_list_says_where_it_is_from():
+def test_every_shipped_list_names_its_source():
     assert len([file for file in shipped() if file.heads]) == 9
     assert all(file.source for file in shipped())
 
 
 @pytest.mark.parametrize("as_path", [False, True])
-def test_a_given_list_is_what_auto_stands_for(as_path, tmp_path):
+def test_a_given_list_replaces_auto(as_path, tmp_path):
     FILE.save(tmp_path / "tiny.json")
     lm = reader(tmp_path / "tiny.json" if as_path else FILE)
     assert lm.known_heads == LOW
@@ -184,7 +184,7 @@ def test_a_fine_tuned_model_of_another_name_may_be_given_the_list_of_its_base():
     assert card_and_heads(None, "mine", model().config)[1] is None
 
 
-def test_an_unknown_model_is_told_once_how_to_find_heads(caplog):
+def test_the_way_to_find_heads_of_an_unknown_model_is_logged_once(caplog):
     warn_unknown.cache_clear()
     lm = reader(name="nobody/knows-me")
     with caplog.at_level(logging.WARNING, "hwdag"):

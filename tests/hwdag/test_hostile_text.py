@@ -185,7 +185,7 @@ def test_cost_grows_with_the_length_and_no_faster(unit):
         assert large <= 4.4 * small + 40
 
 
-def test_a_long_heading_does_not_stand_whole_before_every_passage():
+def test_a_long_heading_is_shortened_before_every_passage():
     embedded = []
 
     class Counting(HashingEmbedder):
@@ -466,7 +466,7 @@ def test_a_folder_gives_nothing_from_outside(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["zero-width", "bidi", "tags", "nuls", "terminal", "controls"])
-def test_stored_texts_are_what_the_document_says(name):
+def test_stored_texts_equal_those_of_the_document(name):
     entry = entries_of([Document("d", ATTACKS[name])])["d"]
     assert entry.document.text == ATTACKS[name]
     for node in entry.graph.nodes:

@@ -23,7 +23,7 @@ def lines(markup):
         ("20 m<span style='vertical-align: super'>2</span>", "20 m²"),
     ],
 )
-def test_raised_and_lowered_digits_are_none_of_the_number_before(markup, text):
+def test_raised_and_lowered_digits_are_not_part_of_the_number_before(markup, text):
     assert lines(f"<p>{markup}</p>") == [text]
     table = f"<table><tr><th>A<th>B<tr><td>x<td>{markup}<tr><td>y<td>1</table>"
     assert lines(table)[1] == f"| x{';' if ', ' in text else ','} B: {text}"

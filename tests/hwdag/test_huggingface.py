@@ -465,7 +465,7 @@ def test_what_is_not_a_model_is_refused():
         HuggingFaceLM("model", "tokenizer")
 
 
-def test_an_unknown_name_says_what_is_accepted(tmp_path):
+def test_the_error_for_an_unknown_name_lists_accepted_names(tmp_path):
     with pytest.raises(ModelNotFound):
         HuggingFaceLM.from_pretrained(str(tmp_path / "nothing"))
 

@@ -126,7 +126,7 @@ class Interrupted(ScriptedLM):
         return super().replay(requests, heads=heads)
 
 
-def test_ctrl_c_keeps_finished_documents_and_the_next_run_repeats_none(tmp_path):
+def test_ctrl_c_keeps_finished_documents_and_the_next_run_skips_them(tmp_path):
     path, docs, whole = tmp_path / "a.hwdag", documents(3), ScriptedLM()
     uninterrupted = index_of(docs, reader=whole)
     with pytest.raises(KeyboardInterrupt):
@@ -266,7 +266,7 @@ def test_the_method_follows_from_the_reader_and_is_kept(tmp_path):
         index_of(documents(1), config=dataclasses.replace(auto, points="generated"), reader=unable)
 
 
-def test_a_method_that_needs_edges_is_refused_where_there_are_none():
+def test_a_method_that_needs_edges_is_refused_without_edges():
     index = index_of(documents(1), config=dataclasses.replace(CONFIG, method="evidence"))
     assert {node.level for node in index.graphs["doc0"].nodes} == {1}
     for method in ("hwdag", "garlic", "pecan"):
@@ -278,7 +278,7 @@ def test_a_method_that_needs_edges_is_refused_where_there_are_none():
     assert edged.search("dragon?", config=SearchConfig(method="garlic")).usage.tokens > 0
 
 
-def test_a_word_or_another_config_in_the_place_of_a_config_is_told():
+def test_a_word_or_another_config_in_the_place_of_a_config_is_reported():
     with pytest.raises(InputError, match="garlic"):
         index_of(documents(1)).search("dragon?", config="garlic")
     with pytest.raises(InputError, match="SearchConfig"):
@@ -290,7 +290,7 @@ def test_a_word_or_another_config_in_the_place_of_a_config_is_told():
 @pytest.mark.parametrize(
     ("p_yes", "confidence", "reply"), [(0.9, 0.5, True), (0.1, 0.5, False), (0.1, NEVER, True)]
 )
-def test_the_first_reply_is_the_models_own_word_where_it_is_asked(p_yes, confidence, reply):
+def test_the_session_gets_the_models_own_reply_if_p_yes_was_asked(p_yes, confidence, reply):
     lm = ScriptedLM(p_yes=[p_yes])
     config = SearchConfig(token_budget=120, confidence=confidence)
     index_of(documents(1), reader=lm).answer("dragon?", config=config)
@@ -334,7 +334,7 @@ def test_a_blank_question_is_an_error(question):
         index_of(documents(1)).search(question)
 
 
-def test_an_empty_index_says_so():
+def test_an_empty_index_is_reported():
     with pytest.raises(InputError):
         index_of([]).search("who?")
 
@@ -419,7 +419,7 @@ def test_what_the_store_refuses_an_index_refuses(tmp_path):
         HWDAGIndex.load(path)
 
 
-def test_citations_and_nodes_say_on_which_page_they_are():
+def test_citations_and_nodes_have_their_page():
     document = Document("d", "Dogs bark.\n\nCats sleep.", metadata={"page_starts": [0, 12]})
     answer = index_of([document]).answer("Who sleeps?", config=BUDGET)
     pages = {citation.text: citation.page for citation in answer.citations}

@@ -143,7 +143,7 @@ def test_a_page_is_read_as_one_whatever_its_name(tmp_path, name, head):
     assert kind_of(page.encode(), ".md") is None
 
 
-def test_damaged_packages_are_said_by_their_reader(tmp_path):
+def test_damaged_packages_are_reported_by_their_reader(tmp_path):
     for name in ("a.docx", "a.xlsx", "a.epub"):
         found = read(tmp_path, b"PK\3\4 and no more", name)
         assert isinstance(found, Skipped) and "not a readable" in found.reason

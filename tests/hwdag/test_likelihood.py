@@ -53,7 +53,7 @@ def test_options_equal_a_cold_forward_over_the_whole_chat(family, enough):
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_the_session_goes_on_as_if_nothing_had_been_scored(chat):
+def test_the_session_continues_as_if_nothing_had_been_scored(chat):
     lm = HuggingFaceLM(model("mistral", seed=4), tokenizer(chat))
     plain, asked = session_of(lm), session_of(lm)
     for session in (plain, asked):
@@ -168,7 +168,7 @@ def test_choosing_leaves_the_session_as_it_was():
             choose(fresh, wrong)
 
 
-def test_an_answer_tells_how_likely_it_was():
+def test_an_answer_has_its_likelihood():
     lm = HuggingFaceLM(model(seed=1), tokenizer())
     session = session_of(lm)
     session.read(NODES)

@@ -349,7 +349,7 @@ def test_builds_that_begin_at_once_on_a_new_path_take_turns(tmp_path):
     assert len(opened(path)) == 8
 
 
-def test_a_file_that_comes_after_the_look_for_it_is_gone_on_with(tmp_path, monkeypatch):
+def test_a_file_that_appears_after_the_check_for_it_is_used(tmp_path, monkeypatch):
     path = tmp_path / "a.hwdag"
 
     def look(_):
@@ -546,7 +546,7 @@ def test_a_stopped_question_is_answered_with_nothing():
     assert (answer.text, answer.citations, answer.retrieval.stop) == ("", (), "stopped")
 
 
-def test_a_search_that_takes_too_long_says_so():
+def test_a_search_that_takes_too_long_is_reported():
     assert index_of(documents(1)).search(QUESTION, max_seconds=1e-9).stop == "time"
     with pytest.raises(InputError, match="max_seconds"):
         index_of(documents(1)).search(QUESTION, max_seconds=0)

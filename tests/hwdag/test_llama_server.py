@@ -79,7 +79,7 @@ def test_a_bare_number_is_no_answer(town, url):
     assert caught.value.retrieval.steps
 
 
-def test_a_reply_of_as_many_tokens_as_allowed_says_that_it_was_cut_off(town, url):
+def test_a_reply_of_as_many_tokens_as_allowed_is_marked_as_cut_off(town, url):
     writer = saying_writer(url, "Jon Berg built the tower")
     answer = town.answer(QUESTION, answerer=writer, max_new_tokens=3)
     assert "Jon Berg built the tower".startswith(answer.text)
@@ -88,13 +88,13 @@ def test_a_reply_of_as_many_tokens_as_allowed_says_that_it_was_cut_off(town, url
 
 
 @pytest.mark.skipif("HWDAG_GGUF" in os.environ, reason="another model counts otherwise")
-def test_a_full_context_is_said_with_its_numbers(url):
+def test_a_full_context_is_reported_with_its_numbers(url):
     with pytest.raises(WriterFailed, match=f"{CONTEXT:,} tokens for a prompt of 9,0") as caught:
         OpenAIWriter("some", base_url=url).write(["x" * 9000], max_new_tokens=9)
     assert "--budget" in str(caught.value)
 
 
-def test_a_wrong_key_and_a_wrong_address_are_said(model, url, monkeypatch):
+def test_a_wrong_key_and_a_wrong_address_are_reported(model, url, monkeypatch):
     monkeypatch.setenv("SOME_KEY", "wrong")
     with llama_server(model, key=KEY) as locked:
         wrong = OpenAIWriter("some", base_url=locked, api_key_env="SOME_KEY")

@@ -44,7 +44,7 @@ def styled(stream, monkeypatch, **environment):
     return stream.getvalue()
 
 
-def test_only_a_terminal_has_colours_and_a_text_has_none(monkeypatch):
+def test_only_a_terminal_gets_colours(monkeypatch):
     plain = "an \\u001b[31manswer\n"
     assert styled(StringIO(), monkeypatch, TERM="xterm") == plain
     assert styled(Terminal(), monkeypatch, TERM="xterm", NO_COLOR="1") == plain
@@ -116,7 +116,7 @@ def test_show_has_all_nodes_of_a_document(file, capsys):
         ([], "/nowhere/nothing"),
     ],
 )
-def test_what_cannot_be_asked_is_told_before_models_are_loaded(
+def test_invalid_questions_are_reported_before_models_are_loaded(
     command, option, message, file, capsys
 ):
     arguments = [str(file) if word == "FILE" else word for word in command]
@@ -137,7 +137,7 @@ def test_what_cannot_be_asked_is_told_before_models_are_loaded(
         ([], "/nowhere/nothing"),
     ],
 )
-def test_what_cannot_be_built_is_told_before_models_are_loaded(
+def test_invalid_builds_are_reported_before_models_are_loaded(
     option, message, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -149,7 +149,7 @@ def test_what_cannot_be_built_is_told_before_models_are_loaded(
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_a_blank_question_and_a_missing_file_are_told_before_models_are_loaded(
+def test_a_blank_question_and_a_missing_file_are_reported_before_models_are_loaded(
     file, tmp_path, capsys
 ):
     assert main(["ask", str(file), " ", *NOWHERE]) == 2
@@ -158,7 +158,7 @@ def test_a_blank_question_and_a_missing_file_are_told_before_models_are_loaded(
     assert "nothing.hwdag" in capsys.readouterr().err
 
 
-def test_an_index_says_what_it_is(file):
+def test_the_repr_of_an_index_describes_it(file):
     with HWDAGIndex.load(file) as index:
         nodes = sum(len(graph) for graph in index.graphs.values())
         assert repr(index) == f"HWDAGIndex(3 documents, {nodes} nodes, {file})"

@@ -157,7 +157,7 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.model
-def test_states_say_what_should_be_read_next():
+def test_states_reward_the_node_that_should_be_read_next():
     task = Task.of(RECORD, default_embedder())
     (one,) = asked([task], default_embedder(), reads=2)
     assert one.texts[0] == PARAGRAPHS["p0"]
@@ -209,7 +209,7 @@ def test_a_saved_navigator_asks_as_the_trained_model_does(trained):
 
 
 @pytest.mark.model
-def test_a_navigator_is_refused_where_it_does_not_belong(trained, tmp_path):
+def test_a_navigator_of_another_embedder_is_refused(trained, tmp_path):
     embedder = default_embedder()
     with pytest.raises(InputError, match="'hashing-256'"):
         Navigator.load(trained / "plain", HashingEmbedder())
@@ -260,7 +260,7 @@ def test_nobody_may_see_anything_and_the_walk_ends_at_once(trained):
 
 
 @pytest.mark.model
-def test_the_navigator_that_comes_along_is_used_where_it_belongs():
+def test_the_shipped_navigator_is_used_with_its_embedder_only():
     embedder = default_embedder()
 
     def named(where=embedder, **options):
@@ -274,7 +274,7 @@ def test_the_navigator_that_comes_along_is_used_where_it_belongs():
 
 
 @pytest.mark.model
-def test_a_navigator_takes_little_memory_beside_its_embedder():
+def test_a_navigator_adds_little_memory_to_its_embedder():
     embedder = default_embedder()
     known = {id(weight) for weight in embedder.model.parameters()}
     own = [w for w in _adapted(SHIPPED, embedder).parameters() if id(w) not in known]

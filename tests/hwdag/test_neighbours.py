@@ -54,7 +54,7 @@ def test_an_item_of_a_long_list_comes_with_its_lead_and_its_parents():
     assert unit(text, "with pegs") == ["You need:", "- the tent\n  - with pegs"]
 
 
-def test_of_a_long_paragraph_the_sentences_beside_are_read():
+def test_neighbours_of_a_sentence_are_read_in_a_long_paragraph():
     others = " ".join(f"Sentence number {i} is about a boat." for i in range(60))
     [found] = unit(f"{others} It sank in 1911. {others}", "It sank in 1911.")
     assert "It sank in 1911." in found

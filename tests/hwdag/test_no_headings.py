@@ -26,7 +26,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("suffix", PAGES)
-def test_a_paragraph_that_begins_like_a_heading_is_none(suffix):
+def test_a_paragraph_that_begins_like_a_heading_is_a_paragraph(suffix):
     text = parse(PAGES[suffix], suffix).text if suffix != ".txt" else read(PAGES[suffix])
     at = text.replace("\xa0", " ").index(LINE)
     assert not any("seats" in section.heading for section in Outline(text).sections())
@@ -37,7 +37,7 @@ def read(data):
     return read_bytes(data, "a.txt").text
 
 
-def test_lines_that_stand_alone_in_a_plain_text_are_headings():
+def test_lines_between_blank_lines_of_a_plain_text_are_headings():
     text = read(b"# Fees\n\nIt is 80.\n\n## Seats\n\nThere are 40.\n")
     assert [section.heading for section in Outline(text).sections()] == ["Fees", "Fees > Seats"]
     commands = read(b"# Fees\n\n# make a copy\ncp a b\n")

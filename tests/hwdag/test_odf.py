@@ -135,7 +135,7 @@ def test_items_have_the_number_that_the_list_counts():
         ('text:continue-list="one"', ["1.", "2."]),
     ],
 )
-def test_a_list_goes_on_after_a_paragraph_if_it_says_so(more, numbers):
+def test_a_list_continues_after_a_paragraph_if_marked(more, numbers):
     first = items(p("x"), more='xml:id="one"')
     found = lines(first + p("In winter:") + items(p("x"), more=more), automatic=LEGAL)
     assert [found[0].split()[0], found[2].split()[0]] == numbers
@@ -163,7 +163,7 @@ def test_formats_of_numbers(form, numbers):
     assert [line.removeprefix("- ").removesuffix("x").strip() for line in found] == numbers
 
 
-def test_an_item_may_set_its_number_and_a_header_has_none():
+def test_an_item_may_set_its_number_and_a_header_has_no_number():
     body = items(
         p("x"),
         f'<text:list-item text:start-value="7">{p("y")}</text:list-item>',

@@ -119,7 +119,7 @@ def test_what_is_sent_and_what_comes_back(monkeypatch):
 @pytest.mark.parametrize(
     "behaviour", [status(429), status(503), hang, reset_in_the_middle, lambda r: r.reset()]
 )
-def test_a_passing_failure_is_tried_again_and_told_when_it_stays(behaviour):
+def test_a_passing_failure_is_tried_again_and_reported_when_it_stays(behaviour):
     with serving(behaviour, echo) as server, writing(server, timeout=0.3) as writer:
         assert writer.write(["a"], max_new_tokens=9) == ["* a"]
     with (
@@ -149,7 +149,7 @@ def test_a_passing_failure_is_tried_again_and_told_when_it_stays(behaviour):
         (body(b'{"choices": [{"message": {"content": ["* a"]}}]}'), "base_url"),
     ],
 )
-def test_a_lasting_failure_is_told_at_once_with_a_way_out(behaviour, way_out, slept):
+def test_a_lasting_failure_is_reported_at_once_with_a_way_out(behaviour, way_out, slept):
     with (
         serving(behaviour) as server,
         writing(server, api_key_env=KEY_ENV) as writer,
@@ -188,7 +188,7 @@ def test_control_tokens_reach_no_server_in_their_spelling():
         b'{"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}',
     ],
 )
-def test_a_model_that_says_nothing_gives_an_empty_reply(content):
+def test_a_model_without_content_gives_an_empty_reply(content):
     with serving(body(content)) as server, writing(server) as writer:
         assert writer.write(["a"], max_new_tokens=9) == [""]
     assert len(server.requests) == 1
@@ -439,7 +439,7 @@ def test_the_package_that_is_missing_is_named():
     assert "hwdag[openai]" in python(code, ends=1).stderr.splitlines()[-1]
 
 
-def test_tokens_are_counted_where_the_server_tells_them():
+def test_tokens_are_counted_if_the_server_reports_them():
     told = {
         '{"total_tokens": 12}': 12,
     }
@@ -505,7 +505,7 @@ def test_a_flag_ends_a_stream_that_waits_and_its_request(behaviour):
             pytest.fail("the request goes on")
 
 
-def test_a_reply_that_goes_on_may_take_longer_than_the_timeout():
+def test_a_reply_that_keeps_arriving_may_take_longer_than_the_timeout():
     def slowly(request):
         request.send_response(200)
         request.send_header("Content-Type", "text/event-stream")

@@ -272,7 +272,7 @@ def embedded(question):
 
 
 @pytest.mark.model
-def test_what_the_test_questions_ask_for_is_told():
+def test_the_test_questions_are_classified():
     """As `benchmarks/overviews.py` reports it."""
     rows = [json.loads(line) for line in TEST.read_text("utf-8").splitlines()]
     told = {kind: [] for kind in ("overview", "specific")}
@@ -283,7 +283,7 @@ def test_what_the_test_questions_ask_for_is_told():
     assert np.mean(told["specific"]) < 0.02
 
 
-def test_another_embedder_or_language_tells_none():
+def test_overviews_need_the_default_embedder_and_english():
     vector = embedded("What is this document about?")
     assert asks_for_overview(default_embedder(), vector)
     assert not asks_for_overview(HashingEmbedder(384), vector)

@@ -111,7 +111,7 @@ def test_the_attention_of_an_answer_is_that_of_all_sentences_read(answer):
         assert weight == one.weight
 
 
-def test_points_stand_above_what_they_rest_on():
+def test_points_are_drawn_above_their_sources():
     """Leaves a b c d; p rests on c and d, q on a: q is left of p."""
     nodes = [
         Node(name, "d", 1, name, "chunk", 1, (Span(i, i + 1),)) for i, name in enumerate("abcd")
@@ -210,7 +210,7 @@ def test_runners_up_and_all_attention_is_shown_and_leads_back(whole, answer, ope
     assert page.locator(".word.selected").count() >= 1
 
 
-def test_a_citation_says_its_page(opened):
+def test_a_citation_shows_its_page(opened):
     text = "The tower is tall.\n\nThe harbour was built by Clara Holm.\n"
     starts = [0, text.index("The harbour")]
     paged = Document("report.pdf", text, metadata={"page_starts": starts})

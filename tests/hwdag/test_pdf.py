@@ -105,7 +105,7 @@ TITLES = {
 
 
 @pytest.mark.parametrize("name", PDFS)
-def test_blocks_stand_in_reading_order(name):
+def test_blocks_are_in_reading_order(name):
     content = pdf_content(PDFS[name]())
     # why: a line break within a paragraph is the end of a page
     blocks = re.split(r"\n\n|\n(?=\| )", content.text)
@@ -114,7 +114,7 @@ def test_blocks_stand_in_reading_order(name):
 
 
 @pytest.mark.parametrize("name", PDFS)
-def test_pages_begin_where_they_do_in_the_file(name, tmp_path):
+def test_page_starts_are_those_of_the_file(name, tmp_path):
     path = tmp_path / "a.pdf"
     path.write_bytes(PDFS[name]())
     [document] = read_documents([path])
@@ -139,7 +139,7 @@ def test_a_scanned_page_is_named():
     )
 
 
-def test_a_paragraph_goes_on_over_the_end_of_a_page():
+def test_a_paragraph_continues_over_the_end_of_a_page():
     content = pdf_content(pdf_world.running_headers())
     found = [content.text[span.start : span.end] for span in sentences(content.text)]
     sentence = "What it cost is not known, because the accounts were lost in the fire of 1940."
@@ -216,7 +216,7 @@ GRID = [("GRID", (0, 0), (-1, -1), 0.5, colors.black)]
 
 @pytest.mark.parametrize("repeat", [0, 1])
 @pytest.mark.parametrize("style", [(), GRID])
-def test_a_table_goes_on_over_the_end_of_a_page_with_the_names_of_its_columns(repeat, style):
+def test_a_table_continues_over_the_end_of_a_page_with_the_names_of_its_columns(repeat, style):
     lines = pdf_content(ledger(repeat=repeat, style=style)).text.splitlines()
     rows = [line for line in lines if line.startswith("| 2021")]
     assert len(rows) == 100 and lines.count("| Date, Voucher, Amount") == 1 + 2 * repeat
@@ -242,7 +242,7 @@ def test_a_page_that_is_shown_turned_is_read_as_it_was_written(degrees):
 
 
 @pytest.mark.parametrize("degrees", [90, -90])
-def test_a_table_that_stands_sideways_is_not_lost(degrees):
+def test_a_table_turned_sideways_is_not_lost(degrees):
     table = ["Town 2018 2019", "Hamar 512 530", "Otta 91 97"]
     content = pdf_content(pdf_world.turned(degrees, lines=table))
     assert [row for row in [*table, "Hamar were built in 1902"] if row not in content.text] == []
@@ -276,7 +276,7 @@ def test_the_hyphen_of_a_compound_a_number_or_a_name_stays():
     assert found == "state-of-the-art, 1914-1918, COVID-19, X-rays, self-organisation"
 
 
-def test_the_fields_of_a_form_are_read_where_they_are():
+def test_the_fields_of_a_form_are_read_in_their_lines():
     canvas = Canvas(buffer := io.BytesIO(), invariant=1)
     for y, label, value in ((700, "Ship:", "Gudrun of Moss"), (660, "Master:", "")):
         canvas.drawString(72, y, label)
@@ -341,7 +341,7 @@ def test_raised_and_lowered_signs_stay_in_their_line(name):
     assert text == f"{WATERWORKS} {plain}\n\n{plain} {HARBOUR}"
 
 
-def test_a_large_first_letter_takes_no_words_out_of_the_lines_beside_it():
+def test_a_large_first_letter_takes_no_words_from_the_lines_next_to_it():
     lines = wrapped(WATERWORKS[1:], 60)
     canvas = Canvas(buffer := io.BytesIO(), invariant=1)
     canvas.setFont("Times-Roman", 24)
@@ -379,7 +379,7 @@ def halls(equipment):
 
 @pytest.mark.parametrize("place", ["TOP", "MIDDLE", "BOTTOM"])
 @pytest.mark.parametrize("lines", [2, 3])
-def test_a_cell_without_lines_around_it_goes_on_in_the_next_line(place, lines):
+def test_a_cell_without_lines_around_it_continues_in_the_next_line(place, lines):
     text = "Stage, kitchen, lights and a projector with a screen" + " and a grand piano" * (
         lines > 2
     )
@@ -446,7 +446,7 @@ def test_a_table_of_one_row_below_its_header():
     ]
 
 
-def test_cells_with_a_narrow_gap_are_parted_where_others_are_apart():
+def test_a_narrow_gap_separates_cells_if_wide_gaps_do_in_other_rows():
     found = drawn(
         {72: "Plan", 130: "Storage", 260: "Price"},
         {72: "Basic", 130: "10 GB", 260: "4.90"},
@@ -498,7 +498,7 @@ def test_numbers_below_each_other_are_of_several_rows():
     assert found.splitlines() == ["| Hamar, 512, 530", "| Moss, 98, 91", "| 610, 621", "| 1,231"]
 
 
-def test_what_stands_below_a_table_is_none_of_its_rows():
+def test_text_below_a_table_is_not_a_row():
     rows = [{72: f"Hall {i}", 200: f"{i}1", 300: f"{i}2"} for i in range(3)]
     text = {72: "The list is valid until the council changes it, after two readings."}
     note = {72: "Valid until May."}
@@ -652,7 +652,7 @@ def test_a_page_of_many_lines_and_words_takes_seconds(tmp_path):
     assert content.text.count("Moen") > 1600
 
 
-def test_pdfium_is_not_loaded_where_files_are_named_but_parsed_elsewhere():
+def test_pdfium_is_not_loaded_if_files_are_parsed_elsewhere():
     """Keep a fault of native code within the process that parses."""
     code = "import sys, hwdag_files.read; print('pypdfium2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -50,7 +50,7 @@ def found_sentences(content):
 
 
 @pytest.mark.parametrize("name", MARKS)
-def test_a_sentence_goes_on_over_notes_and_the_end_of_a_page(name):
+def test_a_sentence_continues_over_notes_and_the_end_of_a_page(name):
     notes = [mark + note for mark, note in zip(MARKS[name], NOTES, strict=True)]
     content = pages(
         [(72, 80, [HARBOUR, FIRST], notes)], [(72, 80, [f"{LAST} {SCHOOL}", RAILWAY], [])]
@@ -62,7 +62,7 @@ def test_a_sentence_goes_on_over_notes_and_the_end_of_a_page(name):
     assert where == {"So the": 1, "The sch": 2}
 
 
-def test_a_sentence_goes_on_in_the_next_column_over_the_notes_of_the_first():
+def test_a_sentence_continues_in_the_next_column_over_the_notes_of_the_first():
     notes = [f"1 {NOTES[0]}"]
     left, right = (60, 36, [HARBOUR, FIRST], notes), (310, 36, [f"{LAST} {SCHOOL}", RAILWAY], [])
     content = pages([left, right])

@@ -30,7 +30,7 @@ def scan(data, degrees=0, dpi=120):
     return canvas.getpdfdata()
 
 
-def test_without_ocr_the_note_says_what_to_install(monkeypatch):
+def test_without_ocr_the_note_names_the_extra(monkeypatch):
     monkeypatch.setattr(pdf_module, "has_ocr", lambda: False)
     content = pdf_content(scan(pdf_world.written(pdf_world.body())))
     assert content.text == ""

@@ -7,7 +7,7 @@ from hwdag.text.points import parse_points, parse_statement
 
 
 @given(st.text() | st.text(alphabet="*-+•·1.)(（） \n\r\tab`~<>/think_#…x[]\ud800"))
-def test_any_reply_is_parsed_into_distinct_lines_that_say_something(reply):
+def test_any_reply_is_parsed_into_distinct_lines_with_words(reply):
     points = parse_points(reply)
     assert len(set(points)) == len(points) <= len(reply.splitlines())
     assert sum(map(len, points)) <= len(reply)

@@ -40,7 +40,7 @@ def stopping_point(told, confidence, patience):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_p_yes_ends_the_walk_where_it_would_have_gone_on(seed):
+def test_p_yes_ends_a_walk_that_would_have_continued(seed):
     rng = np.random.default_rng(seed)
     script, confidence, patience = rng.random(40), 0.6, 1 + seed % 3
     options = {"token_budget": 250, "patience": patience}

@@ -62,7 +62,7 @@ TEXTS = st.text(max_size=80) | st.lists(PIECES, max_size=60).map("".join)
 
 
 @given(TEXTS)
-def test_stand_ins_keep_every_offset(text):
+def test_replaced_characters_keep_every_offset(text):
     line, (sound, replaced) = one_line(text), without_surrogates(text)
     assert len(line) == len(sound) == len(text)
     assert len(line.splitlines()) <= 1
@@ -72,7 +72,7 @@ def test_stand_ins_keep_every_offset(text):
 
 
 @given(TEXTS)
-def test_what_is_shown_says_the_same(text):
+def test_a_shown_text_has_the_words_of_the_original(text):
     shown = visible(text)
     assert visible(shown) == shown
     quoted = json.loads(visible(json.dumps(text, ensure_ascii=False)))
@@ -161,7 +161,7 @@ def test_markdown_headings(line, heading):
 
 
 @given(TEXTS, TEXTS)
-def test_a_passage_is_put_behind_its_heading_once(heading, passage):
+def test_a_passage_is_prefixed_with_its_heading_once(heading, passage):
     found = in_context(heading, passage)
     assert found.endswith(passage)
     assert in_context(heading, found) == found
@@ -203,7 +203,7 @@ def test_whole_words_are_a_partition_of_what_is_not_blank(given_tokens):
 
 
 @given(TEXTS, st.lists(st.sampled_from(["one fact", "two facts"]), max_size=2, unique=True))
-def test_what_precedes_the_points_changes_none_of_them(before, points):
+def test_text_before_the_points_does_not_change_them(before, points):
     plain = "".join(c for c in before if c.isalpha() and c.isascii())
     reply = f"{plain}\n\n" + "\n".join(f"* {point}" for point in points)
     assert parse_points(reply) == points
@@ -372,7 +372,7 @@ def test_a_page_has_the_words_that_a_reader_sees(page):
         ("<p>1 < 2 & 3 > 2 <", "1 < 2 & 3 > 2 <", 0),
     ],
 )
-def test_what_a_page_breaks_off_with_is_left_out_and_said(markup, text, lost):
+def test_an_unclosed_end_of_a_page_is_left_out_and_noted(markup, text, lost):
     found = html_content(markup.encode())
     assert found.text == text
     assert found.notes == (

@@ -79,7 +79,9 @@ def test_a_worker_that_dies_every_time_is_an_error(tmp_path):
         )
 
 
-def test_a_node_that_dies_ends_the_build_and_the_same_call_goes_on(tmp_path, cluster, monkeypatch):
+def test_a_node_that_dies_ends_the_build_and_the_same_call_continues(
+    tmp_path, cluster, monkeypatch
+):
     """Ray would wait for ever for another place for the worker."""
     monkeypatch.setattr(remote, "CHECK_SECONDS", 0.2)
     here, stalled, errors = tmp_path / "here", tmp_path / "stalled", []
@@ -116,7 +118,7 @@ def test_a_node_that_dies_ends_the_build_and_the_same_call_goes_on(tmp_path, clu
     )  # those that had ended are not made again
 
 
-def test_a_build_goes_on_with_the_workers_that_have_a_place(tmp_path, monkeypatch, caplog):
+def test_a_build_continues_with_the_workers_that_have_a_place(tmp_path, monkeypatch, caplog):
     """The writer is not the reader, so the process that builds asks it."""
     monkeypatch.setattr(remote, "START_SECONDS", (6, 0))
     folder, writer = tmp_path / "workers", ScriptedLM(writes=True)
@@ -131,7 +133,7 @@ def test_a_build_goes_on_with_the_workers_that_have_a_place(tmp_path, monkeypatc
         built(tmp_path / "here", corpus(1), executor=RayExecutor(1, num_cpus=5))
 
 
-def test_a_worker_with_other_models_or_none_is_refused(tmp_path):
+def test_a_worker_with_other_models_or_without_models_is_refused(tmp_path):
     executor = RayExecutor(1, models=lambda: (ScriptedLM(), HashingEmbedder(8)))
     with pytest.raises(IndexMismatch, match="hashing-8"):
         built(tmp_path, corpus(1), executor=executor)

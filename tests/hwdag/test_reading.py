@@ -37,7 +37,7 @@ NODES = st.lists(
 
 
 @given(NODES)
-def test_sections_stand_together_in_the_order_of_their_document(nodes):
+def test_sections_are_read_whole_in_the_order_of_their_document(nodes):
     order = [i for i, _ in by_section(nodes)]
     assert sorted(order) == list(range(len(nodes)))
     section = [
@@ -55,7 +55,7 @@ def test_sections_stand_together_in_the_order_of_their_document(nodes):
     assert firsts == sorted(firsts)
 
 
-def test_a_heading_stands_once_before_what_does_not_say_it_itself():
+def test_a_heading_appears_once_before_texts_that_lack_it():
     def node(text, heading, origin="chunk"):
         return Node(text, "d", 1, text, origin, 1, (Span(0, 1),), heading)
 
@@ -127,7 +127,7 @@ def test_a_small_reader_reads_what_is_near_the_best_and_the_rest_stays_a_step():
     assert all(step.node.text in sent[0] for step in steps)
 
 
-def test_a_small_reader_reads_everything_where_there_is_little():
+def test_a_small_reader_reads_all_of_a_short_text():
     text = "The harbour has stone. The ferry sleeps in winter. Nobody swims at noon when it rains."
     models = {"reader": Noted(), "embedder": "hashing-64"}
     index = HWDAGIndex.from_documents([Document("one", text)], method="evidence", **models)
@@ -173,7 +173,7 @@ The beech is planted in March.
         ("¿Cuánto es el precio de la hawthorn?", {"Red beech", "Green beech", "Beech tree"}),
     ],
 )
-def test_rows_are_left_out_where_another_of_their_table_matches_more(question, left_out):
+def test_rows_are_left_out_if_another_of_their_table_matches_more(question, left_out):
     for text in (PRICES, markdown_with_headers(PRICES)):
         documents, reader = [Document("one", text)], Noted()
         index = HWDAGIndex.from_documents(documents, reader=reader, embedder="hashing-64")
@@ -210,7 +210,7 @@ def test_of_the_rows_of_a_table_those_that_match_more_come_first(method):
 
 
 @pytest.mark.parametrize("tokens", [60, 200])
-def test_rows_that_match_more_come_first_only_where_they_fit(tokens):
+def test_rows_that_match_more_come_first_only_if_they_fit(tokens):
     long = "| blue team | " + "2021 " * 80 + "|"
     text = "\n".join(["| Team | Year |", "| -- | -- |", "| red team | 2020 |", long])
     models = {"reader": ScriptedLM(), "embedder": "hashing-16"}

@@ -89,7 +89,7 @@ def test_what_is_deleted_meanwhile_does_not_return(path):
     assert verify(path).sound
 
 
-def test_a_file_keeps_its_permissions_and_has_no_other_beside_it(path):
+def test_a_file_keeps_its_permissions_and_leaves_no_other_file(path):
     path.chmod(0o640)
     with HWDAGIndex.load(path, **models()) as index:
         index.reembed(OTHER)
@@ -112,7 +112,7 @@ def test_calls_after_it_have_numbers_of_their_own(path):
         assert store.calls("doc0").get(b"edit") is None
 
 
-def test_the_command_line_says_what_was_done_and_changes_nothing_in_vain(path, capsys):
+def test_the_command_line_reports_its_changes_and_makes_no_needless_ones(path, capsys):
     command = ["reembed", str(path), "--quiet", "--embedder"]
     assert main([*command, "hashing-64"]) == 0
     assert "5 documents" in capsys.readouterr().out

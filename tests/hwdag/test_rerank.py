@@ -76,7 +76,7 @@ def test_what_cannot_be_ranked_is_refused(question, passages, options):
         rank_passages(planted(), question, passages, **options)
 
 
-def test_attention_that_is_not_a_number_is_told():
+def test_attention_that_is_not_a_number_is_reported():
     lm = HuggingFaceLM(model(), tokenizer())
     with torch.no_grad():
         lm.model.model.embed_tokens.weight.fill_(float("nan"))

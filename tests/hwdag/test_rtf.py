@@ -115,7 +115,7 @@ def test_what_nobody_sees_is_noted():
     )
 
 
-def test_damage_is_said(tmp_path):
+def test_damage_is_reported(tmp_path):
     cut = HEAD + r"Half a {\b tex"
     assert rtf_content(cut.encode()).notes == ("the file ends too early",)
     assert rtf_content(cut.encode()).text == "Half a tex"

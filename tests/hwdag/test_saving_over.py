@@ -48,7 +48,7 @@ def path(tmp_path):
     return path
 
 
-def test_a_file_is_replaced_where_that_is_wanted(path):
+def test_a_file_is_replaced_if_that_is_allowed(path):
     with pytest.raises(InputError, match="exists"):
         index_of(FERRY).save(path)
     index_of(FERRY).save(path, overwrite=True)
@@ -91,7 +91,7 @@ def test_a_file_that_nobody_can_read_is_replaced(path, spoil):
     assert_holds(path, FERRY)
 
 
-def test_a_write_that_goes_on_is_waited_for(path, monkeypatch):
+def test_an_unfinished_write_is_waited_for(path, monkeypatch):
     monkeypatch.setattr(atomic_files, "BUSY_SECONDS", 0)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
@@ -107,7 +107,7 @@ def test_a_folder_is_not_replaced(tmp_path):
         index_of(FERRY).save(tmp_path, overwrite=True)
 
 
-def test_the_own_file_is_left_alone_and_goes_on(path):
+def test_the_own_file_is_left_alone_and_continued(path):
     index = HWDAGIndex.load(path, reader=ScriptedLM())
     (path.parent / "link").symlink_to(path)
     index.save(path.parent / "link", overwrite=True)

@@ -116,7 +116,7 @@ def a_walk(corpus, vector, scoring=None, ranker=None):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_features_are_what_they_say(seed):
+def test_features_have_the_values_of_their_definitions(seed):
     corpus, graph, rng = world(seed)
     similarity, frontier, features = a_walk(corpus, random_vectors(rng, 1)[0])
     read = rng.permutation(9)[:3].tolist()

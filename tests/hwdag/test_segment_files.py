@@ -208,7 +208,7 @@ def test_every_flipped_bit_is_found_by_verify_and_not_used(path):
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "pipe", "folder"])
-def test_what_stands_in_the_place_of_a_segment_is_left_alone(path, kind):
+def test_a_foreign_file_in_the_place_of_a_segment_is_left_alone(path, kind):
     """It is not used, is in nobody's way, and nothing is removed that a link leads to."""
     [folder, *_] = kept(path)
     victim = path.parent / "victim"
@@ -343,7 +343,7 @@ def test_a_file_that_takes_the_place_of_an_index_has_no_arrays_of_it(path):
     assert not kept(path)
 
 
-def test_a_file_that_is_read_only_gets_nothing_beside_it(path):
+def test_no_file_is_written_next_to_a_read_only_file(path):
     shutil.rmtree(kept(path)[0].parent)
     with Store.open(path, readonly=True) as store:
         assert_same(Snapshots(store).current(), read_fully(store), set(WORDS[:8]), QUERY)
@@ -360,7 +360,7 @@ def test_those_who_may_use_the_index_may_use_its_arrays(path):
     assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o770}
 
 
-def test_a_file_in_the_place_of_the_folder_means_that_none_is_wanted(path):
+def test_a_file_in_the_place_of_the_folder_disables_it(path):
     folder = kept(path)[0].parent
     shutil.rmtree(folder)
     folder.touch()

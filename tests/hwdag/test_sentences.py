@@ -141,7 +141,7 @@ LANGUAGES = {
         ("", None),
     ],
 )
-def test_a_language_is_told_from_letters_and_words_or_not_at_all(text, language):
+def test_a_language_is_detected_by_letters_and_words_or_not_at_all(text, language):
     assert detect_language(text) == language
     assert may_be_english(text) == text.isascii()
 

@@ -300,7 +300,7 @@ TestWorld = pytest.mark.slow(World.TestCase)
 TestWorld.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
 
 
-def test_the_data_version_tells_of_writes_here_and_elsewhere(store, path):
+def test_the_data_version_changes_with_writes_here_and_elsewhere(store, path):
     versions = [store.data_version(), store.data_version()]
     assert len(set(versions)) == 1
     store.put(*entry("a"))
@@ -711,7 +711,7 @@ def test_a_wrong_slot_is_found_by_verify(store, path, change, reason):
 # Threads, processes, interruptions
 
 
-def test_a_closed_and_a_readonly_store_say_so(store, path):
+def test_writes_to_a_closed_or_readonly_store_name_its_state(store, path):
     with Store.open(path, readonly=True) as readonly:
         for write in (lambda: readonly.put(*entry()), lambda: readonly.delete("doc")):
             with pytest.raises(IndexFileError, match="readonly"):

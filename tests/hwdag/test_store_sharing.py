@@ -173,7 +173,7 @@ while store.number_of("doc19") is None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no resource limits")
 @pytest.mark.parametrize("same_process", [True, False])
-def test_a_full_disk_keeps_what_was_finished_and_can_be_gone_on_with(path, same_process):
+def test_a_full_disk_keeps_finished_documents_and_the_build_can_continue(path, same_process):
     code = FILL + (RESUME if same_process else "")
     with child(path, code) as process:
         count, message = process.stdout.read().split(" ", 1)

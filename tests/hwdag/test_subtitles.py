@@ -146,7 +146,7 @@ def test_times_that_cannot_be_read_are_no_text():
     assert subtitles_content(b"WEBVTT\n").text == ""
 
 
-def test_other_texts_are_said():
+def test_other_texts_are_reported():
     content = subtitles_content(b"Only text.\n\nNo times.")
     assert content.text == "Only text.\n\nNo times."
     assert content.notes == ("no times found: read as text",)

@@ -84,7 +84,7 @@ def test_rows_of_a_sheet_are_leaves(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cell_of_several_rows_of_a_sheet_stands_in_all_of_them(tmp_path):
+def test_a_merged_cell_of_a_sheet_is_repeated_in_all_its_rows(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     rows = [["Plan"], ["Group", "Item", "Cost"], ["Water", "Meter", 120], [None, "Hose", 80]]
@@ -122,7 +122,7 @@ def assert_rows(text):
         ([], []),
     ],
 )
-def test_headers_are_told_and_empty_cells_left_out(rows, lines):
+def test_rows_name_their_headers_and_leave_out_empty_cells(rows, lines):
     assert table_lines(rows) == lines
 
 
@@ -192,7 +192,7 @@ def test_a_cell_may_hold_a_bar():
     assert markdown_with_headers(text) == "| a, b\n| x, b: y|z\nrest"
 
 
-def test_a_row_is_cut_where_it_is_long():
+def test_a_long_row_is_cut():
     assert len(sentences("| a: It is so. Then it is not. | b |")) == 1
     assert len(sentences("| " + "It is so. " * (LONGEST_ROW // 5))) > 1
 
@@ -218,7 +218,7 @@ def html_text(markup):
     return html_content(markup.encode()).text
 
 
-def test_cells_that_span_rows_stand_in_all_of_them():
+def test_cells_that_span_rows_are_repeated_in_all_of_them():
     markup = (
         "<table><tr><th>Country</th><th>River</th><th>Length</th></tr><tr><td rowspan=2>Norway</td><td>Glomma</td>"
         "<td rowspan=3>long</td></tr><tr><td>Otra</td></tr><tr></tr><tr><td>Sweden</td></tr></table>"
@@ -353,7 +353,7 @@ def test_a_quotation_mark_that_is_never_closed_is_a_sign_like_others():
     assert separated_lines('A,B\n"x\ny",1\n')[1] == "| x y, B: 1"
 
 
-def test_cells_and_rows_may_end_where_the_next_begin():
+def test_cells_and_rows_may_lack_end_tags():
     closed = (
         "<table><tr><th>Town</th><th>2021</th></tr><tr><td>Hamar</td><td>530</td></tr></table>"
         "<table><tr><td>out<table><tr><td>in</td></tr></table></td><td>side</td></tr></table><p>End</p>"

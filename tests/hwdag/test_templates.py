@@ -81,7 +81,7 @@ def begun(template):
         ("<bot>", "<bot> to=user<|message|>", "<bot> to=user<|message|>"),
     ],
 )
-def test_a_reply_begins_where_the_template_shows_one_and_not_in_a_thought(text, shown, begins):
+def test_a_reply_begins_at_its_place_in_the_template_and_not_in_a_thought(text, shown, begins):
     assert begun(asking(text, shown)) == begins
 
 

@@ -29,7 +29,7 @@ def test_deleting_what_is_not_there_is_a_message_that_names_what_is(file, capsys
     assert "'nope'" in capsys.readouterr().err
 
 
-def test_verify_says_that_a_file_is_sound_or_what_is_damaged(file, capsys):
+def test_verify_reports_a_sound_file_or_its_damage(file, capsys):
     assert main(["verify", str(file), "--quiet"]) == 0
     assert "3 intact documents" in capsys.readouterr().out
     damage(file, opened(file).documents["doc1"].text[:40].encode())
@@ -39,7 +39,7 @@ def test_verify_says_that_a_file_is_sound_or_what_is_damaged(file, capsys):
     assert "damaged" in shown
 
 
-def test_repair_keeps_what_is_whole_and_says_what_is_lost(file, capsys):
+def test_repair_keeps_whole_documents_and_lists_lost_ones(file, capsys):
     damage(file, opened(file).documents["doc1"].text[:40].encode())
     new = file.with_name("new.hwdag")
     assert main(["repair", str(file), "-o", str(new), "--quiet"]) == 1

@@ -145,7 +145,7 @@ def test_what_is_found_and_whose_it_is(path, statement, what, whose):
     assert verdict.damaged == (whose if isinstance(whose, tuple) else (whose,))
 
 
-def test_all_problems_are_told(path):
+def test_all_problems_are_reported(path):
     change_file(path, "UPDATE documents SET text = 'x' WHERE id IN ('a', 'd')")
     change_file(path, "UPDATE calls SET value = 'x' WHERE owner = 'e'")
     verdict = verify(path)
@@ -246,7 +246,7 @@ def test_all_but_the_damaged_document_is_kept(path, new):
         assert_same(store.load("b"), ENTRIES["b"])
 
 
-def test_calls_of_a_version_that_was_begun_stay_behind_those_of_the_stored_one(path, new):
+def test_calls_of_an_unfinished_version_are_kept_after_those_of_the_stored_one(path, new):
     with Store.open(path) as store:
         put_keeping(store, entry("b", 7), bytes(32))
         store.calls("b").put_all({b"later": b"of a version that was begun"})
@@ -341,7 +341,7 @@ def test_an_index_in_memory_is_compacted_too():
         assert_holds(store, ENTRIES["b"])
 
 
-def test_readers_go_on_after_a_compaction(path):
+def test_readers_continue_after_a_compaction(path):
     with Store.open(path, readonly=True) as reader:
         before = reader.numbers()
         with Store.open(path) as store:

@@ -182,7 +182,7 @@ def test_context_tokens_stay_within_the_budget(budget):
         assert found.stop == ("exhausted" if len(kept) == leaves else "budget")
 
 
-def test_a_budget_beyond_the_context_is_cut_and_said():
+def test_a_budget_beyond_the_context_is_cut_and_reported():
     lm = HuggingFaceLM(model(max_position_embeddings=512), tokenizer())
     rng = np.random.default_rng(0)
     graph = random_graph(rng, chunks=30, levels=2)
@@ -211,7 +211,7 @@ def test_patience_counts_yes_and_not_consecutive_yes():
     assert readings(3) == script
 
 
-def test_p_yes_is_asked_for_only_where_it_may_stop_a_walk():
+def test_p_yes_is_asked_for_only_if_it_may_stop_a_walk():
     lm, rng = ScriptedLM(p_yes=[0.99]), np.random.default_rng(1)
     graph = random_graph(rng, chunks=4, levels=2)
     vectors, query = random_vectors(rng, len(graph)), random_vectors(rng, 1)[0]
@@ -358,7 +358,7 @@ def headed(rng, graph):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "seed"), [("llama", 0), ("mistral", 0)])
-def test_p_yes_ends_a_walk_where_nodes_read_one_by_one_say_so(family, seed):
+def test_p_yes_ends_a_walk_at_the_same_node_as_when_nodes_are_read_one_by_one(family, seed):
     """The same nodes, p_yes, cache and answer, wherever p_yes ends it."""
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, chunks=30, levels=2)
@@ -529,7 +529,7 @@ def test_the_methods_of_the_papers_are_theirs():
     assert (build.points, build.language, build.edge_heads) == ("generated", "", "all")
 
 
-def test_what_is_said_goes_before_what_the_method_has():
+def test_given_options_precede_those_of_the_method():
     config = SearchConfig(token_budget=7, confidence=0.25, heads="all", navigator="none")
     plan = config.plan("hwdag", confidence=0.75)
     assert (plan.token_budget, plan.confidence, plan.heads) == (7, 0.25, "all")

@@ -71,11 +71,11 @@ def test_formats_of_numbers(form, numbers):
     assert counted([(form, "Clause %1", "")], 0, 0, 0, 0) == wanted
 
 
-def test_letters_go_on_after_z():
+def test_letters_continue_after_z():
     assert counted([("upperLetter", "%1", "")], *[0] * 28)[-3:] == ["Z", "AA", "BB"]
 
 
-def test_levels_restart_unless_the_list_says_otherwise():
+def test_levels_restart_unless_the_list_excludes_it():
     assert counted(LEGAL, 0, 1, 2, 0, 1, 2) == ["1.", "1.1", "(a)", "2.", "2.1", "(a)"]
     never = [LEGAL[0], ("decimal", "%1.%2", '<w:lvlRestart w:val="0"/>')]
     assert counted(never, 0, 1, 0, 1) == ["1.", "1.1", "2.", "2.2"]
@@ -131,7 +131,7 @@ def test_struck_out_text_is_marked():
     assert lines(docx(body)) == ["It costs ~~70 euros~~ 80 euros."]
 
 
-def test_raised_and_lowered_digits_are_none_of_the_number_before():
+def test_raised_and_lowered_digits_are_not_part_of_the_number_before():
     up, down = ('<w:vertAlign w:val="superscript"/>', '<w:vertAlign w:val="subscript"/>')
     body = paragraph(
         "10", run("-10", up), " m", run("2", up), " H", run("2", down), "O 2", run("nd", up)
@@ -189,7 +189,7 @@ def test_what_holds_text_is_read_through_and_what_was_moved_away_is_not():
     assert lines(docx(paragraph(breaks))) == ["a", "b", "c\td"]
 
 
-def test_a_paragraph_whose_end_is_deleted_goes_on_in_the_next():
+def test_a_paragraph_whose_end_is_deleted_continues_in_the_next():
     body = paragraph("One ", mark="<w:del/>") + paragraph("sentence.")
     assert lines(docx(body)) == ["One sentence."]
 
@@ -232,7 +232,7 @@ def test_a_text_box_is_read_once_and_a_picture_by_its_description():
     assert (found.text, found.notes) == ("See A pump", ("1 picture not read",))
 
 
-def test_cells_that_are_merged_stand_in_all_rows_and_columns():
+def test_merged_cells_are_repeated_in_all_rows_and_columns():
     def cell(text, more=""):
         return f"<w:tc><w:tcPr>{more}</w:tcPr>{paragraph(text)}</w:tc>"
 

@@ -63,7 +63,7 @@ TOGETHER = [Writing, Batched, Streaming]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("writer", TOGETHER)
-def test_a_run_cut_off_at_any_call_goes_on_with_the_same_batches(writer):
+def test_a_run_cut_off_at_any_call_continues_with_the_same_batches(writer):
     """Each writer at every third call, and all of them together at every call."""
     whole, documents = Tape(), corpus()
     expected = store_of(builder_of(whole, writer))

@@ -252,7 +252,7 @@ def test_questions_about_cells_name_the_row_that_has_the_answer(tmp_path):
         assert len(gold) == 1
 
 
-def test_a_summary_gives_points_where_it_is_short_and_copies_nothing():
+def test_a_summary_gives_points_if_it_is_short_and_copies_nothing():
     good = summary("town-1", 1)
     sentence = good["text"].split(". ")[0] + "."
     others = [
@@ -394,9 +394,7 @@ def test_an_adapter_brings_the_turns_that_it_was_trained_on(places, tmp_path, tu
     assert tiny(places, adapter=out / "adapter").card.prompts == tiny(places).card.prompts
 
 
-def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(
-    places, uninterrupted, tmp_path, monkeypatch
-):
+def test_a_stopped_run_continues_as_if_uninterrupted(places, uninterrupted, tmp_path, monkeypatch):
     class Stopped(train.Training):
         def _update(self, group):
             record = super()._update(group)
@@ -415,7 +413,7 @@ def test_a_run_that_is_told_to_stop_goes_on_as_if_it_had_not_been(
     assert result(trained(places, out)) == result(uninterrupted)  # nothing is left to be done
 
 
-def test_a_run_that_crashes_goes_on_from_its_last_checkpoint(
+def test_a_run_that_crashes_continues_from_its_last_checkpoint(
     places, uninterrupted, tmp_path, monkeypatch
 ):
     class Crashing(train.Training):

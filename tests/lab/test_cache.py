@@ -202,7 +202,7 @@ def test_an_interrupted_build_repeats_nothing(with_file, tmp_path):
     assert seen(whole) == seen(retriever)
 
 
-def test_what_a_writer_beside_the_reader_costs_is_reported():
+def test_the_cost_of_a_separate_writer_is_reported():
     writer = ScriptedLM(name="writer", reply=lambda prompt: "Yes.")
     report = Replying(**models(), writer=writer).insert(world())
     assert report.writing == writer.usage
@@ -219,7 +219,7 @@ def test_damaged_calls_are_asked_for_anew(tmp_path):
     assert Replying(**models(), writer=writer, cache=path).insert(world(2, 1)).reused == 4
 
 
-def test_what_is_no_cache_is_told(tmp_path):
+def test_a_file_that_is_no_cache_is_reported(tmp_path):
     (tmp_path / "text").write_text("no database " * 100)
     with pytest.raises(NotAnIndex):
         dense(cache=tmp_path / "text")

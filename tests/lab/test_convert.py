@@ -296,7 +296,7 @@ def test_narrativeqa_rows(tmp_path):
         ),
     ],
 )
-def test_a_story_is_what_stands_between_its_marks(tmp_path, text, expected):
+def test_a_story_is_the_text_between_its_marks(tmp_path, text, expected):
     document = {**NARRATIVE["document"], "text": text, "start": "By  Ann ,", "end": "THE END"}
     [record] = read("narrativeqa", jsonl(tmp_path / "x", {**NARRATIVE, "document": document}))
     assert record.text == expected

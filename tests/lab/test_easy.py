@@ -99,7 +99,7 @@ def text_of(seed: int, count: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_wiggling_equals_offsets_where_tokens_end_with_sentences(seed):
+def test_wiggling_equals_offsets_if_tokens_end_with_sentences(seed):
     text = text_of(seed, 3 * BLOCK + 5)
     found = sentences(text)
     ids, tokens = tokens_with_spans(Codec(tokenizer()), text)

@@ -52,7 +52,7 @@ def test_eval_runs_on_real_data_with_the_embedded_models(tmp_path, capsys):
     assert "hwdag - bm25@sentence" in capsys.readouterr().out
 
 
-def test_what_cannot_be_evaluated_is_told_before_models_are_loaded(towns, tmp_path, capsys):
+def test_invalid_evaluations_are_reported_before_models_are_loaded(towns, tmp_path, capsys):
     command = ["eval", str(towns), "-o", str(tmp_path / "run")]
     assert main([*command, "--systems", "hwdag,colbert"]) == 2
     assert main([*command, "--budgets", "0"]) == 2

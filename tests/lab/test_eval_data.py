@@ -304,7 +304,7 @@ def test_a_pool_holds_every_paragraph_once_and_asks_about_all():
     assert titles[1:3] == [("Ben", "Ben was born in Rome."), ("", "Carl sang.")]
 
 
-def test_nodes_of_a_pool_stand_in_its_text():
+def test_nodes_of_a_pool_are_slices_of_its_text():
     (pool,) = pool_records([parse_record(ROW)])
     document = pool.documents[1]
     node = Node("n", document.id, 1, "", "chunk", 1, (Span(0, 3), Span(4, 7)))
@@ -352,7 +352,7 @@ def _numbered(paragraphs):
 
 
 @given(rows())
-def test_every_span_is_what_it_stands_for(row):
+def test_every_span_selects_its_text(row):
     record = parse_record(row)
     assert slices(record, [p.span for p in record.paragraphs]) == [
         p["text"] for p in row.get("paragraphs", [])

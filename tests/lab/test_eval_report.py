@@ -137,7 +137,7 @@ def test_hwdag_is_compared_with_the_best_baseline_of_each_budget(tmp_path, plant
     assert all(gain.difference.p_value < 0.001 for gain in towns.gains)
 
 
-def test_the_report_says_where_hwdag_loses(tmp_path, planted):
+def test_the_report_lists_data_sets_that_hwdag_loses(tmp_path, planted):
     planted(tmp_path, by_table)
     text = report(tmp_path).read_text()
     losses = text[text.index("## Where HWDAG loses") : text.index("## towns")]
@@ -155,7 +155,7 @@ def test_the_report_says_where_hwdag_loses(tmp_path, planted):
     assert "(called from Python)" in text
 
 
-def test_a_row_that_is_not_complete_is_told(tmp_path, planted):
+def test_a_row_that_is_not_complete_is_reported(tmp_path, planted):
     planted(tmp_path, by_table)
     lines = (tmp_path / RECORDS).read_text().splitlines(keepends=True)
     (tmp_path / RECORDS).write_text("".join(lines[:-3]))
@@ -219,7 +219,7 @@ def test_a_row_that_reads_everything_is_compared_at_each_budget(tmp_path, plante
     assert differences("full-context", "full-context") == [(None, 0.0)]
 
 
-def test_comparisons_without_sense_are_told(tmp_path, planted):
+def test_comparisons_without_sense_are_reported(tmp_path, planted):
     a = planted(tmp_path / "a", by_table)
     other = [replace(record, id=f"other {record.id}") for record in world.records(8)]
     b = planted(tmp_path / "b", by_table, data=other)

@@ -150,7 +150,7 @@ def test_an_hwdag_error_is_a_result_that_scores_zero(tmp_path):
     assert run([record], world.models(lm), again, tmp_path) == RunCounts(4, 2, 2)
 
 
-def test_an_error_of_a_build_is_told_once_per_question_and_met_once(tmp_path):
+def test_an_error_of_a_build_is_reported_once_per_question(tmp_path):
     class Broken(ScriptedLM):
         attempts = 0
 
@@ -183,7 +183,7 @@ def test_a_machine_without_memory_ends_a_run_and_scores_no_zeros(tmp_path, syste
     assert counts.added > 0 == counts.errors
 
 
-def test_any_other_exception_ends_a_run_that_can_go_on(tmp_path):
+def test_any_other_exception_ends_a_run_that_can_continue(tmp_path):
     class Flawed(ScriptedLM):
         def session(self, question, **options):
             if "painter" in question:
@@ -326,7 +326,7 @@ def test_flags_of_the_table_are_those_of_the_retrievers():
         assert baseline.make(world.models()).name == name
 
 
-def test_names_stand_for_systems():
+def test_names_select_systems():
     assert [s.name for s in systems(["bm25", "hwdag", "bm25@100"])] == [
         "bm25@300",
         "bm25@100",
@@ -417,7 +417,7 @@ def test_what_a_model_knows_of_its_heads_is_known_with_its_writing_remembered(tm
         assert heads_of(CachedReader(lm, calls), "auto") == ((0, 1),)
 
 
-def test_a_writer_that_breaks_its_contract_is_told(tmp_path):
+def test_a_writer_that_breaks_its_contract_is_reported(tmp_path):
     class Short(ScriptedLM):
         def write(self, prompts, *, max_new_tokens):
             return []
@@ -453,19 +453,19 @@ def test_the_questions_are_those_of_the_seed(tmp_path):
     assert len(one) == len(other) == 4
 
 
-def test_bad_plans_are_told():
+def test_bad_plans_are_reported():
     with pytest.raises(InputError, match="budgets"):
         replace(SIMPLE, budgets=(0,))
     with pytest.raises(InputError, match="budgets"):
         replace(SIMPLE, budgets=())
 
 
-def test_a_folder_without_a_run_is_told(tmp_path):
+def test_a_folder_without_a_run_is_reported(tmp_path):
     with pytest.raises(InputError, match="folder"):
         read_settings(Path(tmp_path))
 
 
-def test_what_a_writer_said_is_no_evidence(tmp_path):
+def test_points_of_a_writer_are_no_evidence(tmp_path):
     """A writer that says nothing about the document earns nothing from the text it was shown."""
     writer = CallableWriter(lambda prompt: "Some people were born somewhere.", name="vague")
     record = world.long_record(0)

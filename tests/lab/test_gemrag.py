@@ -139,7 +139,7 @@ def test_a_reply_without_a_question_is_asked_for_once_more():
     assert prompts[0].endswith(TEXT)
 
 
-def test_where_no_question_is_written_sentences_stand_for_them_and_are_counted():
+def test_sentences_replace_questions_that_were_not_written_and_are_counted():
     asker = questioner(lambda prompt: "No idea." if "red" in prompt else "* Why?")
     other = "Another text."
     found = asker.questions([TEXT, other])
@@ -254,7 +254,7 @@ def test_lanczos_finds_what_a_dense_solver_finds(count, positive):
     assert np.all(np.diff(magnitudes) <= 0)
 
 
-def test_remark_2_the_gap_tells_the_number_of_themes():
+def test_remark_2_the_gap_gives_the_number_of_themes():
     for sizes in ([9, 14, 20], [15] * 5):
         found = spectrum(affinity_of(*blocks(sizes, across=0.01)), 8)
         assert found.estimated_themes(near_one=0.5, gap=0.1) == len(sizes)
@@ -345,7 +345,7 @@ def test_fewer_questions_than_asked_for_weigh_as_much():
     assert np.allclose(sums[1], 3 * unit[3], atol=1e-6)
 
 
-def test_without_a_writer_everything_is_verbatim_and_said():
+def test_without_a_writer_everything_is_verbatim_and_reported():
     retriever = gem()
     report = retriever.insert([Document("doc", random_prose(0, 40))])
     memory = memory_of(retriever)

@@ -56,7 +56,7 @@ def test_facts_that_were_written_and_their_elements():
     assert TEXT[second.start : second.end] == "It has two walls."
 
 
-def test_elements_are_joined_where_a_fact_has_both():
+def test_elements_are_joined_if_a_fact_has_both():
     graph = graph_of()
     for i, _ in enumerate(graph.elements):
         shared = {
@@ -108,7 +108,7 @@ def test_a_fact_without_elements_gets_its_names_and_words():
     assert names(graph, graph.elements_of[0]) == ["Clara Holm", "built", "harbour"]
 
 
-def test_facts_without_a_word_of_their_chunk_are_none():
+def test_facts_without_a_word_of_their_chunk_are_dropped():
     script = Script(build="* A summary of everything | summary\n* Clara swam | Clara")
     graph = graph_of(script=script)
     assert [fact.text for fact in graph.facts][:2] == ["Clara swam", "Clara swam"]
@@ -122,7 +122,7 @@ def test_facts_without_a_word_of_their_chunk_are_none():
     st.integers(8, 30),
     st.integers(0, 9),
 )
-def test_chunks_are_whole_paragraphs_where_they_fit(lengths, limit, seed):
+def test_chunks_are_whole_paragraphs_if_they_fit(lengths, limit, seed):
     rng = np.random.default_rng(seed)
     paragraphs = [" ".join(random_text(rng, n) for n in sentences) for sentences in lengths]
     text = "\n \n".join(paragraphs)
@@ -200,7 +200,7 @@ def test_a_search_sees_the_chosen_documents_alone():
         assert set(built.explore(QUESTION, scope=scope).paths[0].chunks) <= {0, 1}
 
 
-def test_an_exploration_tells_the_calls_of_all_paths():
+def test_an_exploration_counts_the_calls_of_all_paths():
     script = Script(
         initial="* ferry",
         facts=act("read_chunk([4])"),

@@ -164,7 +164,7 @@ def test_facts_are_read_in_any_layout(reply):
     assert facts_of(reply) == ONE
 
 
-def test_what_holds_no_fact_gives_none():
+def test_a_text_without_facts_gives_no_elements():
     for reply in ("", "I cannot.", "* | Clara", "[1, [2]]", "{" * 9, "[" * 100_000, "* !!!"):
         assert facts_of(reply) == []
     assert facts_of("* " + "a" * (LONGEST_FACT + 1)) == []

@@ -186,7 +186,7 @@ def test_a_bad_line_is_named(row, message, tmp_path):
     assert len(said) == 1
 
 
-def test_data_without_a_usable_question_is_told(tmp_path):
+def test_data_without_a_usable_question_is_reported(tmp_path):
     path = lines(tmp_path / "mine.jsonl", {**RECORD, "questions": RECORD["questions"][1:3]})
     with pytest.raises(InputError, match="gold"):
         read_examples([path])
@@ -228,7 +228,7 @@ def test_the_library_finds_what_the_command_finds(checkpoint, data, tmp_path, ca
     assert ModelFile.load(out).heads == found.model_file(lm).heads
 
 
-def test_long_questions_are_left_out_and_told(checkpoint, data, capsys):
+def test_long_questions_are_left_out_and_reported(checkpoint, data, capsys):
     command = ["heads", "detect", "--model", checkpoint, "--data", data, "-q", "--max-tokens"]
     assert main([*command, "150"]) == 0
     told = capsys.readouterr()
@@ -238,7 +238,7 @@ def test_long_questions_are_left_out_and_told(checkpoint, data, capsys):
         assert f"{tokens}" in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_done(tmp_path, capsys):
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_done(tmp_path, capsys):
     for output in (tmp_path, tmp_path / "none" / "heads.json"):
         command = ["heads", "detect", "--model", "nobody/nothing", "--data", "nowhere.jsonl"]
         assert main([*command, "-o", str(output)]) == 2

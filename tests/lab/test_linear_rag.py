@@ -85,7 +85,7 @@ def test_activation_is_passed_through_the_sentence_most_like_the_question():
     assert lyon not in active  # its sentence is not like the question: 0.8 * 0 is too little
 
 
-def test_an_entity_is_one_in_all_documents_and_words_of_many_passages_are_none():
+def test_entities_are_shared_by_documents_and_words_of_many_passages_are_no_entities():
     _, world = linked(
         Document("a", "Clara Holm sold the lantern."),
         Document(

@@ -260,7 +260,7 @@ def test_ratios_and_survivors_by_hand():
     assert [survivors([50, 50, 50], wanted) for wanted in (1, 50, 51, 100, 999)] == [1, 1, 2, 2, 3]
 
 
-def test_pieces_merge_where_they_touch():
+def test_pieces_that_touch_are_merged():
     text = "one two  three 狐狸 four"
     spans = [Span(0, 3), Span(4, 7), Span(9, 14), Span(15, 16), Span(16, 17), Span(18, 22)]
     kept = [Word(span, 0.0, 1) for span in spans]
@@ -270,7 +270,7 @@ def test_pieces_merge_where_they_touch():
     assert merge_words(text, []) == []
 
 
-def test_words_end_where_tokens_end():
+def test_words_end_at_the_ends_of_tokens():
     text = "ab,c 狐狸x 人🦊"
     tokens = [Span(0, 2), Span(2, 3), Span(3, 4), Span(4, 7), Span(7, 8), Span(8, 10), Span(10, 11)]
     found = words(text, tokens)

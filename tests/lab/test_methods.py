@@ -299,7 +299,7 @@ def test_what_is_kept_is_shown_on_the_page_of_graphs(name):
 
 
 @pytest.mark.parametrize("method", method_names())
-def test_every_option_that_says_what_is_legal_is_checked(method):
+def test_every_option_with_documented_values_is_checked(method):
     """Numbers out of range, a word that is not among those, values of another kind."""
     config = retriever_class(method).Config()
     hints = get_type_hints(type(config))

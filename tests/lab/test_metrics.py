@@ -190,7 +190,7 @@ def test_the_libraries_are_loaded_by_the_metrics_that_need_them() -> None:
     """)
 
 
-def test_rouge_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_rouge_prints_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         rouge_l("a b", ["b"])
     assert caplog.records == []

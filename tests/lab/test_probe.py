@@ -37,7 +37,7 @@ def test_the_area_counts_pairs_in_the_right_order():
         ({"met": 0.3}, (True, True, False)),
     ],
 )
-def test_a_card_says_what_was_measured(change, able):
+def test_a_card_records_its_measurements(change, able):
     lm = HuggingFaceLM(model(), tokenizer())
     measured = {"points": (9, 10), "condensed": 4.0, "auc": 0.9, "confidence": 0.6, "met": 0.8}
     card = Probe(**(measured | change), heads=((1, 0),), seconds=1.0).model_file(lm)

@@ -132,7 +132,7 @@ def test_a_capture_of_some_heads_ends_early_and_has_the_same_numbers(order):
     assert lm.usage.tflops - cost < cost / 2
 
 
-def test_the_null_question_costs_its_own_tokens_where_the_question_is_last():
+def test_the_null_question_costs_its_own_tokens_if_the_question_is_last():
     lm = reader()
     capture_ranking(lm, QUESTION, PASSAGES, order="last", null=False)
     alone = lm.usage.tokens
@@ -141,7 +141,7 @@ def test_the_null_question_costs_its_own_tokens_where_the_question_is_last():
     assert lm.usage.tokens - alone == alone + tail
 
 
-def test_the_tokens_of_a_prompt_can_be_told_before():
+def test_the_tokens_of_a_prompt_can_be_counted_before():
     for order in ("first", "last"):
         lm = reader()
         capture_ranking(lm, QUESTION, PASSAGES, order=order, null=False)
@@ -209,12 +209,12 @@ def test_nothing_attends_to_a_question_within_the_token_of_a_border():
     assert AttentionScoring.preset("garlic").scores(captured).tolist() == [0.0, 0.0]
 
 
-def test_what_exceeds_the_context_is_told():
+def test_a_text_beyond_the_context_is_reported():
     with pytest.raises(ContextTooSmall, match="rank_passages"):
         capture_ranking(reader(max_position_embeddings=64), QUESTION, PASSAGES)
 
 
-def test_attention_that_is_not_a_number_is_told():
+def test_attention_that_is_not_a_number_is_reported():
     lm = reader()
     with torch.no_grad():
         lm.model.model.embed_tokens.weight.fill_(float("nan"))
@@ -285,7 +285,7 @@ def test_all_presets_come_from_one_capture_of_each_order():
         assert np.isfinite(scores).all()
 
 
-def test_heads_alone_average_to_the_whole_where_the_scoring_is_linear():
+def test_scores_of_single_heads_average_to_the_whole_if_the_scoring_is_linear():
     scoring = AttentionScoring.preset("icr", tokens="all")
     capture = made()
     np.testing.assert_allclose(scoring.per_head(capture).mean(axis=0), scoring.scores(capture))
@@ -305,7 +305,7 @@ def test_atypical_tokens_are_those_far_below_the_mean():
     assert AttentionScoring(**plain, tokens="all").scores(one).tolist() == [-41.0]
 
 
-def test_what_a_capture_cannot_tell_is_refused():
+def test_a_request_that_captures_cannot_serve_is_refused():
     with pytest.raises(InputError, match="question"):
         AttentionScoring.preset("garlic").scores(made())
     with pytest.raises(InputError, match="null"):
@@ -328,7 +328,7 @@ def test_options_that_cannot_be_are_refused(options, message):
         AttentionScoring(**options)
 
 
-def test_an_unknown_preset_is_told_what_there_is():
+def test_the_error_for_an_unknown_preset_lists_the_presets():
     with pytest.raises(UnknownOption, match="best"):
         AttentionScoring.preset("best")
 

@@ -356,7 +356,7 @@ def test_the_budget_decides_how_many_are_chosen_per_layer():
     assert few.sum() < many.sum() < everything.sum() == len(tree_of(retriever).nodes)
 
 
-def test_verbatim_nodes_that_say_nothing_new_come_last():
+def test_verbatim_nodes_without_new_words_come_last():
     def scored(name, origin, *spans, document="doc"):
         sources = tuple(Span(*span) for span in spans)
         return Scored(Node(name, document, 1, name, origin, 1, sources), 0.0)
@@ -374,7 +374,7 @@ def test_verbatim_nodes_that_say_nothing_new_come_last():
 
 
 @pytest.mark.parametrize("mode", ["collapsed", "tree"])
-def test_trees_of_several_documents_stand_side_by_side(mode):
+def test_trees_of_several_documents_are_side_by_side(mode):
     retriever = raptor(mode=mode)
     texts = {"short": "A kettle boils.", "long": random_prose(3, 70), "other": random_prose(4, 50)}
     retriever.insert([Document(name, text) for name, text in texts.items()])

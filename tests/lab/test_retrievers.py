@@ -239,7 +239,7 @@ def test_bm25_in_other_languages(sentences, question, answer):
     assert sentences[answer] in every(retriever, question)[0].text
 
 
-def test_bm25_says_nothing(capfd):
+def test_bm25_prints_nothing(capfd):
     retriever = bm25()
     retriever.insert(random_documents(6))
     retriever.search("amber")

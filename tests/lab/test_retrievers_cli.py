@@ -42,7 +42,7 @@ def test_options_are_those_of_the_config():
             config_named(cls, [option])
 
 
-def test_a_field_of_the_config_may_be_named_alone_or_beside_it():
+def test_a_field_of_the_config_may_be_given_alone_or_with_the_config():
     config = BM25Config(k1=2, b=0.5)
     assert BM25Retriever(config=config).config is not None
     assert BM25Retriever(config=config, b=1).config == BM25Config(k1=2, b=1)

@@ -183,7 +183,7 @@ def test_it_writes_the_first_sentence_of_each_line_for_the_papers(language: str)
     assert lm.writes == 3
 
 
-def test_it_tells_the_beginnings_of_six_sentences_together() -> None:
+def test_it_reads_the_beginnings_of_six_sentences_together() -> None:
     before, after = SummaryPrompt(CONDENSE).cut("German")
     sentences = [f"{word} is here now." for word in "abcdefgh"]
     information = " ".join(sentences[:3]) + "\n\n" + " ".join(sentences[3:])

@@ -30,7 +30,7 @@ def test_intervals_of_normal_data_hold_the_truth_nineteen_times_in_twenty() -> N
     assert 0.92 <= hits / 400 <= 0.97
 
 
-def test_intervals_over_groups_hold_the_truth_where_those_over_questions_do_not() -> None:
+def test_intervals_over_groups_cover_the_truth_when_those_over_questions_do_not() -> None:
     """Forty documents of eight questions that share most of their luck."""
     rng = np.random.default_rng(2)
     groups = np.repeat(np.arange(40), 8).tolist()
@@ -82,7 +82,7 @@ def test_groups_that_repeat_their_values_widen_the_interval_to_that_of_the_group
     assert (grouped.n, once.n) == (300, 30)
 
 
-def test_the_mean_stays_that_over_values_where_groups_differ_in_size() -> None:
+def test_the_mean_is_over_values_even_if_groups_differ_in_size() -> None:
     interval = bootstrap([1.0, 0.0, 0.0, 0.0], groups=["a", "b", "b", "b"], seed=0, samples=500)
     assert interval == Interval(0.25, 0.0, 1.0, 4)
 
@@ -137,7 +137,7 @@ def test_a_plain_difference_is_found_in_both_directions() -> None:
     assert down.p_value == up.p_value
 
 
-def test_p_is_below_five_percent_where_the_interval_leaves_out_zero() -> None:
+def test_p_is_below_five_percent_if_the_interval_excludes_zero() -> None:
     rng = np.random.default_rng(8)
     for seed in range(60):
         a, b = rng.random(40), rng.random(40) + rng.normal(0, 0.15)

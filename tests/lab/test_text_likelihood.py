@@ -79,7 +79,7 @@ def test_contexts_beyond_the_room_are_refused():
 
 
 @given(st.text(max_size=40))
-def test_tokens_stand_for_characters_that_exist(text):
+def test_tokens_map_to_characters_that_exist(text):
     codec = Codec(tokenizer())
     ids, spans = tokens_with_spans(codec, text)
     assert ids == codec.encode(text)

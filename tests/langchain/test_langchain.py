@@ -215,7 +215,7 @@ def test_it_is_a_link_of_a_chain():
     assert asked == ["\n".join([*texts(index.invoke(QUESTION, k=2)), QUESTION])]
 
 
-def test_it_stands_beside_other_retrievers():
+def test_it_works_together_with_other_retrievers():
     index = an_index()
     words = CoreRetriever.from_documents(DOCUMENTS, BM25Retriever, reader=ScriptedLM(), k=1)
     both = RunnableParallel(walk=index.as_retriever(k=1), words=words)
@@ -309,7 +309,7 @@ def test_a_retriever_over_a_file_is_dumped_and_loaded(filed):
 
 
 @pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-def test_a_retriever_in_memory_is_refused_by_name_where_it_is_loaded():
+def test_loading_a_retriever_in_memory_is_refused_by_name():
     with pytest.raises(NotImplementedError, match="HWDAGRetriever"):
         loads(dumps(an_index().as_retriever()), allowed_objects=[HWDAGRetriever])
 

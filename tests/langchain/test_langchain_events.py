@@ -147,7 +147,7 @@ BUILDS: list[Any] = [
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_a_build_within_a_run_tells_of_every_finished_document(build):
+def test_a_build_within_a_run_reports_every_finished_document(build):
     recorder = Recorder()
     RunnableLambda(build).invoke(DOCUMENTS, {"callbacks": [recorder], "tags": ["call"]})
     assert finished(recorder) == [("mill", 1, 2), ("ferry", 2, 2)]
@@ -155,7 +155,7 @@ def test_a_build_within_a_run_tells_of_every_finished_document(build):
     assert {tag for told in recorder.told for tag in told.tags} == {"call"}
 
 
-async def test_sync_and_async_builds_tell_the_same_with_every_window():
+async def test_sync_and_async_builds_report_the_same_with_every_window():
     async def aupsert(documents: list[Document]) -> object:
         return await an_index([], writer=lambda _: "* a point").aupsert(documents)
 
@@ -176,7 +176,7 @@ async def test_sync_and_async_builds_tell_the_same_with_every_window():
     assert order == sorted(order, key=["blank", "mill", "ferry"].index)
 
 
-async def test_a_build_outside_of_any_run_tells_nobody_and_works():
+async def test_a_build_outside_of_any_run_works_without_events():
     assert an_index([]).upsert(DOCUMENTS) == await an_index([]).aupsert(DOCUMENTS)
 
 

@@ -96,7 +96,7 @@ def test_metadata_that_cannot_even_be_copied_are_refused():
         an_index([]).add_documents([locked])
 
 
-def test_upsert_builds_only_what_changed_and_tells_what_it_could_not():
+def test_upsert_builds_only_changed_documents_and_reports_failures():
     lm = ScriptedLM()
     index = an_index(reader=lm)
     built = lm.replays
@@ -193,7 +193,7 @@ def test_saving_again_replaces_and_a_loaded_index_writes_through(tmp_path):
 
 
 @pytest.mark.parametrize("source", [{}, {"source": "mill.txt"}])
-def test_overlapping_chunks_of_a_splitter_are_told_once_per_call(source, caplog):
+def test_overlapping_chunks_of_a_splitter_are_reported_once_per_call(source, caplog):
     splitters = pytest.importorskip("langchain_text_splitters")
     text = " ".join(f"The grain of day {i} lies in room {i} of the old mill." for i in range(12))
 
@@ -211,7 +211,7 @@ def test_overlapping_chunks_of_a_splitter_are_told_once_per_call(source, caplog)
         caplog.clear()
 
 
-def test_a_text_that_a_loader_gives_other_metadata_is_said(caplog):
+def test_a_text_with_other_metadata_from_a_loader_is_reported(caplog):
     index = an_index([Document("The mill is old.", metadata={"read": 1})])
     assert not caplog.text
     index.add_documents([Document("The mill is old.", metadata={"read": 2})])

@@ -172,7 +172,7 @@ def test_a_writer_may_reply_in_content_blocks_and_its_thoughts_are_left_out(cont
     assert points == {"smith and ferry"}
 
 
-def test_a_writer_is_asked_so_many_prompts_at_a_time_as_its_config_says():
+def test_a_writer_is_asked_as_many_prompts_at_a_time_as_its_config_allows():
     both = threading.Barrier(2)
 
     def meet(prompt: str) -> str:
@@ -222,7 +222,7 @@ class Lengths(Embeddings):
         return [0.0, 7.0]
 
 
-def test_embeddings_are_normalised_behind_the_cores_protocol():
+def test_embeddings_are_normalised_for_the_core():
     embedder = as_embedder(Lengths())
     assert isinstance(embedder, Embedder)
     assert (embedder.name, embedder.dimension) == ("langchain:Lengths:lengths-1", 2)

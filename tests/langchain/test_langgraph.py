@@ -47,7 +47,7 @@ def test_the_agent_calls_the_tool_and_answers_from_what_it_found(example):
     assert messages[-1].text == found[-1][0].page_content
 
 
-async def test_asynchronously_it_does_the_same_and_tells_every_step(example):
+async def test_asynchronously_it_does_the_same_and_reports_every_step(example):
     recorder = Recorder()
     graph = an_agent(example, an_index(), k=2)
     question = {"messages": [HumanMessage(QUESTION)]}

@@ -82,7 +82,7 @@ def test_documents_become_the_graphs_that_the_core_builds():
     assert max(graph.height for graph in same.graphs.values()) > 1
 
 
-def test_documents_are_told_with_their_nodes_and_metadata():
+def test_documents_are_described_with_their_nodes_and_metadata():
     index = built("mill")
     info = index.ref_doc_info["mill"]
     assert info.node_ids == [node.id for node in index.core.graphs["mill"].nodes]
@@ -154,7 +154,7 @@ def test_what_is_no_document_is_refused():
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_an_empty_index_finds_nothing_and_says_so(streaming):
+def test_an_empty_index_finds_nothing_and_reports_it(streaming):
     """As every index of LlamaIndex, so that one of several that are fused may be empty."""
     index = HWDAGIndex(nodes=[], **models())
     assert index.as_retriever(k=2).retrieve(QUESTION) == []
@@ -247,7 +247,7 @@ def test_a_streamed_walk_gives_the_same_answer_and_its_citations_at_the_end():
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_where_nothing_was_found_the_walk_says_what_other_engines_say(streaming):
+def test_the_walk_returns_the_empty_response_of_other_engines(streaming):
     options: dict[str, Any] = {"filters": {"place": "nowhere"}, "streaming": streaming}
     index = built()
     said = [str(index.as_query_engine(**options, **way).query(QUESTION)) for way in WAYS]
@@ -300,7 +300,7 @@ class Keeping(BaseNodePostprocessor):
 
 @pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize", "accumulate"])
 @pytest.mark.parametrize("sources", [False, True])
-def test_no_prompt_holds_provenance_whatever_stands_between(mode, sources):
+def test_no_prompt_holds_provenance_with_any_postprocessor(mode, sources):
     seen: list[str] = []
 
     def reply(prompt: str) -> str:
@@ -345,7 +345,7 @@ def test_postprocessors_and_response_modes_without_an_llm_are_honoured_by_the_re
 
 
 @pytest.mark.parametrize("name", ["node_postprocessors", "response_mode", "response_synthesizer"])
-def test_the_walk_says_which_options_need_a_synthesizer(name):
+def test_the_walk_lists_the_options_that_need_a_synthesizer(name):
     with pytest.raises(UnknownOption, match=name):
         built("mill").as_query_engine(answer_mode="walk", **{name: None})
 
@@ -385,7 +385,7 @@ def test_similarity_top_k_is_k():
         index.as_retriever(k=2, similarity_top_k=3)
 
 
-def test_what_settings_name_is_used_where_nothing_else_is(monkeypatch, caplog):
+def test_the_models_of_settings_are_the_default(monkeypatch, caplog):
     index = built()
     engines.warn_reader_answers.cache_clear()
     for _ in range(2):

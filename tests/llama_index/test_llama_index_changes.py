@@ -43,7 +43,7 @@ async def test_deleting_a_document_leaves_nothing_of_it(asynchronous):
     assert {n.node.ref_doc_id for n in found} == {"ferry"}
 
 
-def test_what_is_not_there_cannot_be_deleted_and_that_is_said(caplog):
+def test_deleting_a_missing_document_is_reported(caplog):
     index = built("ferry", "mill")
     index.delete_ref_doc("mill")
     assert index.ref_doc_info.keys() == {"ferry"}
@@ -94,7 +94,7 @@ def test_a_document_that_becomes_blank_is_no_longer_in_the_index():
     assert index.ref_doc_info.keys() == index.core.documents.keys() == {"ferry"}
 
 
-def test_a_failed_build_leaves_nothing_behind_and_can_be_repeated():
+def test_a_failed_build_leaves_no_traces_and_can_be_repeated():
     broken = {"now": False}
 
     def reply(prompt: str) -> str:
@@ -132,7 +132,7 @@ def test_a_changed_document_costs_what_changed_alone():
     assert index.core.documents["long"].text == changed.text
 
 
-def test_a_document_is_replaced_where_a_splitter_is_used_too():
+def test_a_document_is_replaced_also_with_a_splitter():
     index = built("mill", transformations=[SentenceSplitter(chunk_size=24, chunk_overlap=0)])
     for change in (index.insert, index.update_ref_doc):
         change(documents("mill")[0])
@@ -293,7 +293,7 @@ async def test_many_changes_and_searches_at_once_end_as_one_after_the_other():
     assert index.ref_doc_info == other.ref_doc_info
 
 
-def test_overlapping_nodes_of_a_splitter_are_told_once_per_call(caplog):
+def test_overlapping_nodes_of_a_splitter_are_reported_once_per_call(caplog):
     def splitter(overlap):
         return SentenceSplitter(chunk_size=60, chunk_overlap=overlap)
 
@@ -317,7 +317,7 @@ def test_overlapping_nodes_of_a_splitter_are_told_once_per_call(caplog):
 # --- the same files, read twice
 
 
-def test_files_that_are_read_again_under_new_ids_are_said(tmp_path, caplog):
+def test_files_that_are_read_again_under_new_ids_are_reported(tmp_path, caplog):
     folder = tmp_path / "notes"
     folder.mkdir()
     for name, text in TEXTS.items():
@@ -345,7 +345,7 @@ def test_files_that_are_read_again_under_new_ids_are_said(tmp_path, caplog):
     assert "another one" not in caplog.text
 
 
-def test_nodes_that_are_cut_again_under_new_ids_are_said(caplog):
+def test_nodes_that_are_cut_again_under_new_ids_are_reported(caplog):
     def nodes() -> list[Any]:
         return SentenceSplitter(chunk_size=20, chunk_overlap=0)([Document(text=TEXTS["mill"])])
 

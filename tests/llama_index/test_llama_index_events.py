@@ -113,7 +113,7 @@ async def test_every_step_is_an_event_within_a_span_of_its_own(asynchronous):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_query_tells_of_its_parts(streaming):
+def test_a_query_emits_events_of_its_parts(streaming):
     engine = built().as_query_engine(answer_mode="walk", streaming=streaming)
     with events_seen() as events, spans_seen() as spans:
         response = engine.query(QUESTION)
@@ -144,7 +144,7 @@ def test_a_search_that_fails_drops_its_spans():
 # --- building
 
 
-def test_a_build_tells_of_documents_and_windows():
+def test_a_build_reports_documents_and_windows():
     with events_seen() as events, spans_seen() as spans:
         index = built()
     assert events[0].document_ids == list(TEXTS)
@@ -175,7 +175,7 @@ def test_a_build_tells_of_documents_and_windows():
     ]
 
 
-def test_every_change_tells_the_same():
+def test_every_change_reports_the_same():
     index = built("mill")
     new = Document(id_="new", text="A new document.")
     for change in (
@@ -207,7 +207,7 @@ def test_a_build_that_fails_drops_the_spans_that_are_open():
 # --- the older way
 
 
-def test_older_traces_go_on():
+def test_older_traces_continue():
     handler = LlamaDebugHandler(print_trace_on_end=False)
     index = built("mill", "ferry", callback_manager=CallbackManager([handler]))
     index.as_query_engine(answer_mode="walk").query(QUESTION)
@@ -223,7 +223,7 @@ def test_older_traces_go_on():
 
 
 @pytest.mark.parametrize("change", ["insert", "update_ref_doc"])
-def test_progress_of_every_change_is_shown_where_it_is_asked_for(change, capsys):
+def test_progress_of_every_change_is_shown_if_requested(change, capsys):
     index = built("mill", show_progress=True)
     capsys.readouterr()
     getattr(index, change)(Document(id_="new", text=TEXTS["ferry"]))

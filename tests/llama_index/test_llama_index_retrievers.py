@@ -98,7 +98,7 @@ def test_provenance_is_metadata_that_no_model_sees(retriever):
     assert "/secret" in node.get_content(MetadataMode.EMBED)
 
 
-def test_a_sentence_comes_with_the_heading_that_it_stands_under():
+def test_a_sentence_comes_with_the_heading_above_it():
     text = "# Ferry\n\nIt crossed the river.\n\n# Harbour\n\nIt is old. Clara Holm built it with her two sisters."
     index = HWDAGIndex.from_documents([Document(text=text)], **models())
     [found] = index.as_retriever(k=1).retrieve("Who built it, Clara Holm?")

@@ -18,7 +18,7 @@ def part(node_id, text):
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
-def test_a_hash_that_another_user_of_the_docstore_noted_says_nothing_here(in_a_file, tmp_path):
+def test_a_hash_that_another_user_of_the_docstore_stored_is_ignored(in_a_file, tmp_path):
     index = built("mill", "ferry", path=tmp_path / "town.hwdag" if in_a_file else None)
     changed = Document(id_="mill", text="The mill burned down.")
     index.docstore.set_document_hash("mill", changed.hash)

@@ -63,7 +63,7 @@ def test_a_loaded_index_is_the_same_and_answers_the_same(place, tmp_path):
     assert (str(ours), ours.metadata) == (str(theirs), theirs.metadata)
 
 
-def test_a_loaded_index_goes_on_as_the_one_that_was_persisted(place, tmp_path):
+def test_a_loaded_index_continues_like_the_persisted_one(place, tmp_path):
     """Yield every change, after which both are the same, and as if they had been built like that."""
     index = built("mill", "ferry", **place)
     loaded = reloaded(index, tmp_path) if not place else index
@@ -190,7 +190,7 @@ def failing(prompts, after):
     return reply
 
 
-def test_an_interrupted_build_goes_on_where_it_was(place, tmp_path):
+def test_an_interrupted_build_continues_at_its_place(place, tmp_path):
     prompts: list[str] = []
     context = StorageContext.from_defaults()
     with pytest.raises(WriterFailed):

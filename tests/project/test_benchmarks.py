@@ -88,7 +88,7 @@ def test_the_run_for_a_gpu_leaves_out_what_there_is_no_time_for(run):
     ("name", "files", "asked"),
     [("own_documents", 20, 100), ("more_documents", 20, 100), ("table_documents", 12, 70)],
 )
-def test_answers_about_own_documents_stand_in_their_files(name, files, asked, monkeypatch):
+def test_answers_about_own_documents_occur_in_their_files(name, files, asked, monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = import_module("own_documents")
     folder = benchmark.OWN.parent / name
@@ -137,7 +137,7 @@ def test_rows_of_the_same_questions_are_compared(monkeypatch):
     assert said == "F1 minus the other: 0.20 [0.00, 0.40], 2 questions"
 
 
-def test_refusals_and_right_replies_are_told_apart_by_rank(monkeypatch):
+def test_refusals_and_right_replies_are_separated_by_rank(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = import_module("own_documents")
     chance = np.random.default_rng(0)
@@ -154,7 +154,7 @@ def test_refusals_and_right_replies_are_told_apart_by_rank(monkeypatch):
     assert told.count("1.00 [1.00, 1.00], 4 questions") == 2
 
 
-def test_weights_of_signals_say_what_the_fitted_model_says(monkeypatch):
+def test_weights_of_signals_reproduce_the_fitted_model(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     benchmark = import_module("found")
     chance = np.random.default_rng(0)

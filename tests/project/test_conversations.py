@@ -276,7 +276,7 @@ def test_an_answerer_makes_it_a_question_of_its_own(small):
 
 
 @pytest.mark.parametrize("reply", ["", "<think>She is Ada.</think>", RuntimeError("down")], ids=str)
-def test_where_nobody_rewrites_it_a_note_says_so(reply, small):
+def test_a_note_reports_a_follow_up_that_no_model_rewrote(reply, small):
     def model(prompt):
         if "Last question" in prompt and isinstance(reply, Exception):
             raise reply

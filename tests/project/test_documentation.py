@@ -49,7 +49,7 @@ def test_the_options_of_the_product_are_in_the_documentation():
     )
 
 
-def test_a_table_says_what_the_docstring_says():
+def test_a_table_of_options_equals_the_docstring():
     table = option_table("hwdag.config.SearchConfig")
     assert "| `patience` | `1` | Number of counted" in table
     assert "| `token_budget` | `None` | Node tokens put before the reader, at most, " in table

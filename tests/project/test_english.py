@@ -34,9 +34,10 @@ def found(english, source):
         "x = 1  # as it stands in the file\n",
         'def f():\n    raise ValueError("none of them fits")\n',
         'LIMIT = 3\n"""Nodes, where there are any."""\n',
+        "def test_damage_is_said():\n    pass\n",
     ],
 )
-def test_a_breach_is_found_in_docstrings_comments_and_messages(english, source):
+def test_a_breach_is_found_in_docstrings_comments_messages_and_names(english, source):
     assert len(found(english, source)) == 1
 
 
@@ -46,6 +47,7 @@ def test_a_breach_is_found_in_docstrings_comments_and_messages(english, source):
         'def f():\n    """Return the nodes of a graph."""\n',
         '@property\ndef f(self):\n    """The nodes of a graph."""\n',
         'x = "what is quoted is data"\n',
+        "def test_names_are_told_apart():\n    pass\n",
         '"""Is this what we want? Words in "what is" quotes are examples."""\n',
     ],
 )

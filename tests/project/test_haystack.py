@@ -253,7 +253,7 @@ def reader():
     return planted().with_heads([PLANTED])
 
 
-async def test_a_ranker_gives_what_rank_passages_says(reader):
+async def test_a_ranker_equals_rank_passages(reader):
     given = [haystack.Document(id=str(i), content=text, score=9) for i, text in enumerate(LETTERS)]
     scores = rank_passages(reader, "zzzz", [text for text in LETTERS if text and text.strip()])
     ranker = HWDAGRanker(reader)

@@ -39,7 +39,7 @@ def shouting():
     return ScriptedLM(reply=str.upper)
 
 
-async def test_both_say_what_the_writer_writes(lm):
+async def test_both_return_the_reply_of_the_writer(lm):
     expected = lm.write(["Who?"], max_new_tokens=12)[0]
     llama, chain = LlamaLLM(lm, max_new_tokens=12), ChainLLM(writer=lm, max_new_tokens=12)
     assert llama.complete("Who?").text == (await llama.acomplete("Who?")).text == expected
@@ -67,7 +67,7 @@ async def test_a_chat_is_written_out_as_one_prompt():
     assert "BE BRIEF" in said and "WHO?" in said
 
 
-def test_the_length_of_a_reply_and_the_context_are_told():
+def test_the_length_of_a_reply_and_the_context_are_reported():
     reader = shouting()
     llama, chain = LlamaLLM(reader, max_new_tokens=2), ChainLLM(writer=reader, max_new_tokens=2)
     assert llama.complete("one two three").text == chain.invoke("one two three") == "ONE TWO"

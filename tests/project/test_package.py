@@ -170,7 +170,7 @@ def test_a_thin_wheel_holds_a_namespace_at_most(built):
 
 @pytest.mark.model
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
-def test_wheels_work_with_each_framework_and_with_none_and_the_image_answers(built, tmp_path):
+def test_wheels_work_with_each_framework_and_alone_and_the_image_answers(built, tmp_path):
     """One environment, made by the steps of the image: torch and models, then wheels, then the image's own.
 
     `test_compat.py` installs all extras, of the lowest versions, and uses both default models.

@@ -71,7 +71,7 @@ def test_heads_and_windows_are_those_that_are_asked_for(package, reader):
 
 
 @pytest.mark.parametrize("package", [llama_index_hwdag, langchain_hwdag])
-def test_layers_behind_the_last_head_do_not_run(package, reader):
+def test_layers_after_the_last_head_do_not_run(package, reader):
     ran = []
     hooks = [
         layer.register_forward_hook(lambda *_, i=i: ran.append(i))
@@ -84,7 +84,7 @@ def test_layers_behind_the_last_head_do_not_run(package, reader):
 
 
 @pytest.mark.parametrize("package", [llama_index_hwdag, langchain_hwdag])
-def test_what_cannot_be_is_told(package, reader):
+def test_impossible_values_are_reported(package, reader):
     with pytest.raises(ReaderRequired, match="ScriptedLM"):
         reranked(package, ScriptedLM())
     with pytest.raises(ValidationError, match="top_k"):
@@ -102,7 +102,7 @@ def test_nothing_but_blank_text_ranks_to_nothing(reader):
         made.postprocess_nodes(blank)
 
 
-async def test_it_stands_behind_a_retriever_of_langchain(reader):
+async def test_it_follows_a_retriever_of_langchain(reader):
     chain = ContextualCompressionRetriever(
         base_compressor=langchain_hwdag.HWDAGReranker(reader=reader, top_n=2),
         base_retriever=RunnableLambda(lambda _: [Document(text) for text in LETTERS]),
@@ -112,7 +112,7 @@ async def test_it_stands_behind_a_retriever_of_langchain(reader):
     assert await chain.ainvoke(QUESTION) == found
 
 
-async def test_it_tells_llama_index_of_what_it_does_and_keeps_the_first_score(reader):
+async def test_it_emits_llama_index_events_and_keeps_the_first_score(reader):
     made = llama_index_hwdag.HWDAGReranker(reader=reader, top_n=1, keep_retrieval_score=True)
     nodes = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in FILLED]
     with events_seen(ReRankStartEvent, ReRankEndEvent) as seen:

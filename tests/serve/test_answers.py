@@ -41,7 +41,7 @@ def chosen(address):
     ]
 
 
-def test_a_reply_that_was_cut_off_says_so_wherever_it_is_read():
+def test_a_reply_that_was_cut_off_is_marked_in_every_output():
     with serving(lambda request: None) as other:
         answerer = OpenAIWriter("m", base_url=other.url)
         with running(index(answerer=answerer)) as address:

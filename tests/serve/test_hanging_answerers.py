@@ -56,7 +56,7 @@ def post(address, path, seconds):
         return None
 
 
-def test_forty_clients_that_leave_free_the_server_and_the_one_behind_it():
+def test_forty_clients_that_leave_free_the_server_and_the_server_it_asks():
     with (
         serving(hang) as behind,
         asking(OpenAIWriter("m", base_url=behind.url)) as address,

@@ -126,7 +126,7 @@ def find_everything(inside):
 
 
 @pytest.mark.parametrize("is_framed", [False, True], ids=["page", "notebook"])
-def test_a_page_shows_hostile_texts_and_obeys_none(index, answer, visit, is_framed):
+def test_a_page_shows_hostile_texts_without_running_them(index, answer, visit, is_framed):
     """Show an answer, its walk and its graphs; in the frame of a notebook, answer and walk."""
     page = visit(framed(answer.to_html()) if is_framed else index.to_html(walk=answer))
     inside = page.frame_locator("iframe") if is_framed else page
@@ -150,7 +150,7 @@ def serving(index):
         thread.join()
 
 
-def test_the_live_page_shows_hostile_texts_and_obeys_none(index, visit, tmp_path):
+def test_the_live_page_shows_hostile_texts_without_running_them(index, visit, tmp_path):
     with serving(index) as address:
         page = visit(address)
         page.get_by_text("Documents in the index").click()

@@ -135,7 +135,7 @@ def test_deleting_asks(opened):
     assert len(asked) == 2 and all("keepers.txt" in message for message in asked)
 
 
-def test_a_graph_is_offered_where_there_is_one_and_repeats_no_answer(leases, opened):
+def test_a_graph_is_offered_if_there_is_one_and_repeats_no_answer(leases, opened):
     assert not opened(leases).get_by_role("button", name="Show the graph").is_visible()
     with running(index()) as address:
         page = opened(address)
@@ -146,7 +146,7 @@ def test_a_graph_is_offered_where_there_is_one_and_repeats_no_answer(leases, ope
         assert page.get_by_role("button", name="Replay the walk").is_visible()
 
 
-def test_a_server_that_is_gone_is_said_in_words(opened):
+def test_a_server_that_is_gone_is_reported_in_words(opened):
     with running(index()) as address:
         page = opened(address)
     page.get_by_label("Question").fill(QUESTION)

@@ -152,7 +152,7 @@ async def test_nothing_outside_the_scope_is_seen(file):
         assert error.value.error.code == -32602
 
 
-def test_a_file_that_is_not_there_is_told_before_anything_is_served(tmp_path, capsys):
+def test_a_file_that_is_not_there_is_reported_before_anything_is_served(tmp_path, capsys):
     assert main(["mcp", str(tmp_path / "nowhere.hwdag")]) == 2
     assert "nowhere.hwdag" in capsys.readouterr().err
 
@@ -182,7 +182,7 @@ def client(index):
     return Client(server(index))
 
 
-async def test_every_tool_reads_only_and_says_its_types(client):
+async def test_every_tool_is_read_only_and_has_types(client):
     async with client:
         for tool in (await client.list_tools()).tools:
             assert tool.title and tool.description
@@ -286,7 +286,7 @@ async def test_a_passage_is_fetched_with_the_text_around_it(client):
             assert f"{result['start']:,} characters before" in result["left_out"]
 
 
-async def test_a_long_passage_is_cut_and_says_so(client):
+async def test_a_cut_passage_is_marked(client):
     async with client:
         for query, document in (("Does the tower have a light?", "tower#1-2"), ("Кеме", "кеме")):
             result = await called(client, "search", query=query, documents=[document], limit=1)
@@ -340,7 +340,7 @@ async def test_arguments_narrow_what_is_searched_and_answered(client):
         ("delete", {}, "delete"),
     ],
 )
-async def test_an_error_says_what_is_wrong(client, name, arguments, said):
+async def test_an_error_names_its_cause(client, name, arguments, said):
     async with client:
         assert said in await refused(client, name, **arguments)
 
@@ -433,7 +433,7 @@ async def test_the_token_of_the_server_is_asked_for():
         ({"Sec-Fetch-Site": "cross-site"}, 403),
     ],
 )
-def test_the_guard_stands_before_the_tools(headers, status):
+def test_the_guard_precedes_the_tools(headers, status):
     with (
         serve_world.index() as made,
         TestClient(application(made), base_url="http://localhost") as client,

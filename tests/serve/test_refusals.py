@@ -152,7 +152,7 @@ def test_the_place_of_a_store_that_was_moved_stays_in_the_log(tmp_path, log):
             withheld(text, log(), str(tmp_path))
 
 
-def test_mistakes_of_a_client_are_told_in_full(caplog):
+def test_mistakes_of_a_client_are_reported_in_full(caplog):
     for error in (
         InputError("question must be a text"),
         QuestionTooLong("3,000 tokens and/or more"),

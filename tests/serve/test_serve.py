@@ -55,7 +55,7 @@ def events(response):
     ]
 
 
-def test_a_question_is_told_step_by_step_and_answered_as_by_the_index(client, served):
+def test_a_question_streams_its_steps_and_is_answered_as_by_the_index(client, served):
     told = events(client.post("/api/ask", json={"question": QUESTION}))
     answer = served.answer(QUESTION, config=CONFIG)
     steps = [data for event, data in told if event == "step"]
@@ -87,7 +87,7 @@ def test_a_scope_and_a_budget_come_with_the_question(client):
     assert 0 < walk["context_tokens"] <= 20
 
 
-def test_what_cannot_be_asked_is_said(client):
+def test_invalid_requests_are_reported(client):
     def refused(**body):
         response = client.post("/api/ask", json=body)
         return response.status_code, response.json()["error"]["message"]
@@ -132,7 +132,7 @@ def test_a_name_that_a_path_hides_writes_nothing(client, tmp_path):
         assert client.put(f"/api/documents/{path}", content=b"text").status_code in (400, 404, 405)
 
 
-def test_an_address_that_is_taken_or_foreign_is_said_before_it_is_printed(tmp_path, capsys):
+def test_an_address_that_is_taken_or_foreign_is_reported_before_it_is_printed(tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         for address in (["--port", port], ["--port", "0", "--host", "192.0.2.1"]):
@@ -267,7 +267,7 @@ def test_a_method_to_compare_with_holds_what_the_index_holds():
         assert set(other.documents) == set(served.documents) == {"keepers.txt"}
 
 
-def test_what_a_chat_cannot_be_asked_for_is_said(client):
+def test_unsupported_options_of_a_chat_are_reported(client):
     def status(**body):
         return client.post("/v1/chat/completions", json=body).status_code
 
