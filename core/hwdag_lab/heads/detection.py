@@ -26,8 +26,6 @@ from hwdag_lab.heads.capture import Order, capture_ranking
 from hwdag_lab.heads.data import Example
 from hwdag_lab.heads.scoring import AttentionScoring
 
-SAMPLED_WEIGHTS = 16  # numbers per tensor in a digest of the weights
-
 Criterion = Literal["qrhead", "ndcg", "core"]
 
 CORE_TEMPERATURE = 0.001
