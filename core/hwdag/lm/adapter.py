@@ -96,9 +96,8 @@ class Adapter:
         except (ValueError, OverflowError, RecursionError, SafetensorError) as error:
             raise InputError(
                 f"the adapter in {folder} cannot be used: {error}. It must be a plain LoRA adapter "
-                "in PEFT's format; others have to be merged by PEFT (merge_and_unload), after a "
-                "changed head that is tied to the embeddings is untied, and the result saved as a "
-                "checkpoint"
+                "in PEFT's format. Merge others with PEFT (merge_and_unload) and save a checkpoint; "
+                "if the head is changed, untie it from the embeddings before"
             ) from error
         digest = hashlib.sha256(weights + repr(scale).encode())
         base = str(settings.get("base_model_name_or_path") or "")
@@ -172,7 +171,7 @@ def _checked(settings: Any) -> tuple[int, float]:
 
 
 def _pairs(tensors: Mapping[str, Tensor], rank: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return a and B by layer; raises `ValueError` for anything else."""
+    """Return A and B by layer; raises `ValueError` for anything else."""
     layers = {
         key.removeprefix(PREFIX).removesuffix(end)
         for key in tensors

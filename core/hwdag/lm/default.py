@@ -95,8 +95,8 @@ def load_reader(
             return _loaded(dtype or "auto", device, name == DEFAULT_MODEL)
     if API_MODEL.match(name) and not Path(name).exists():
         raise ReaderRequired(
-            f"{name!r} is served by an API, so its attention cannot be read: it can be writer "
-            f"and answerer, but no reader; pass answerer=OpenAIWriter({name!r}), or --answerer-model "
+            f"{name!r} is served by an API, so its attention cannot be read: it can be "
+            f"writer and answerer, not reader; pass answerer=OpenAIWriter({name!r}), or --answerer-model "
             f"{name} on the command line, and leave the reader out"
         )
     base, _, fingerprint = name.rpartition("+")

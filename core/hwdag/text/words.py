@@ -17,7 +17,7 @@ their them then there these they this those to was we were what when where which
 whose why will with would you your
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
-"""English words that are in texts about anything."""
+"""Common English words, which occur in texts on any subject."""
 
 _MONTH_NAMES = """
 january januar janvier januari enero gennaio janeiro
@@ -38,7 +38,7 @@ MONTHS = {
     for number, names in enumerate(_MONTH_NAMES.strip().splitlines(), 1)
     for name in names.split()
 }
-"""Numbers of months, as dates have them, by their names."""
+"""The number of each month in a date, by its names."""
 _VERBS = ("may", "march")
 _CODE = re.compile(r"(?<![\w.:/-])(?=[\w.:/-]*\d)\w+(?:[.:/-]\w+)+")
 
@@ -106,12 +106,12 @@ def section_number(text: str) -> str:
 
 
 def content_words(text: str) -> list[str]:
-    """Find the `words` but English ones that are everywhere."""
+    """Find the `words` without common English ones."""
     return without_stopwords(words(text))
 
 
 def without_stopwords(found: Iterable[str]) -> list[str]:
-    """Drop the English words that are everywhere."""
+    """Drop common English words."""
     return [word for word in found if word not in STOPWORDS]
 
 
