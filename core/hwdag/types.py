@@ -181,8 +181,8 @@ class Step:
     has them; nodes of the initial set have none. Their scores may be higher, since a navigator's scorer
     chooses among the nodes with the highest scores.
 
-    `supersedes` are positions of steps with an earlier date that say the same, if the question asks for the
-    present (`hwdag.search.latest`).
+    If the question asks for the present, `date` is that of the text, "" if unknown, and `supersedes` are
+    positions of steps with an earlier date that say the same (`hwdag.search.latest`).
     """
 
     position: int
@@ -196,6 +196,7 @@ class Step:
     runners_up: tuple[Candidate, ...] = ()
     kept: bool = True
     supersedes: tuple[int, ...] = ()
+    date: str = ""
 
     @property
     def score(self) -> float:
@@ -371,7 +372,8 @@ class Answer:
     answered_by: str | None = None
     """Name of the answerer; None if the reader answered."""
     notes: tuple[str, ...] = ()
-    """Faults of the text: it was cut off, or has numbers that no sentence has."""
+    """Faults of the text, such as that it was cut off; also statements of several dates, if the question asks for
+    the present."""
     reply: str = ""
     """The reply of the reader or the answerer."""
     confidence: float | None = None

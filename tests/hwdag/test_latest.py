@@ -38,6 +38,46 @@ NOW = [
     ("What does a rose cost today?", ["11 euros", "9 euros"]),
     ("Wann ist die Praxis derzeit offen?", ["donnerstags", "montags"]),
 ]
+CHANGES = [
+    Document(
+        "2025-02-10.md",
+        "# Club\n\nThe entry fee costs 12 euro from 1 April. The outing is on 14 June.",
+    ),
+    Document(
+        "2025-05-19.md",
+        "# Club\n\nThe change of the entry fee is put off. The outing is cancelled.",
+    ),
+    Document(
+        "first.txt",
+        "From: Nils\nDate: Mon, 3 Mar 2025 09:12:00 +0000\nSubject: Opening of my shop\n\nThe workshop opens on Dock Lane.",
+    ),
+    Document(
+        "moving.txt",
+        "From: Nils\nDate: Wed, 2 Jul 2025 17:40:00 +0000\nSubject: We are moving\n\nSoon the workshop is open in Mill Road.",
+    ),
+    Document(
+        "releases.txt",
+        "Lantern\n\n2025-04-10: Version 5.1. The export to PDF was removed.\n\n2024-12-01: Version 5.0. There is an export to PDF.",
+    ),
+    Document("2024-01 rules.md", "The guest room costs 20 euros. Bus 12 stops at the gate."),
+    Document(
+        "2025-01 letter.md", "The guest lecture was good. Bus 14 no longer stops at the gate."
+    ),
+]
+CHANGED = [
+    # the change does not say "cost"
+    ("What does the entry fee cost now?", ["put off", "12 euro"]),
+    # the value to confirm is not in the change
+    ("Is the outing still on 14 June?", ["cancelled", "14 June"]),
+    ("Is the entry fee still 12 euro?", ["put off", "12 euro"]),
+    # another form of a word; the date of a mail's head
+    ("Where is the workshop open now?", ["Mill Road", "Dock Lane"]),
+    # the entry of a log
+    ("Can it still export to PDF?", ["removed", "There is an export"]),
+    # about another thing
+    ("What does the guest room cost now?", ["20 euros", "lecture"]),
+    ("Does bus 12 still stop at the gate?", ["Bus 12", "Bus 14"]),
+]
 
 
 @cache
@@ -80,6 +120,28 @@ def test_documents_are_shown_with_their_dates():
     assert {"2024 > Prices > Item | Price", "2025 > Prices > Item | Price"} <= heads
 
 
+@cache
+def changes() -> HWDAGIndex:
+    return HWDAGIndex.from_documents(
+        CHANGES, method="evidence", reader=ScriptedLM(), embedder=HashingEmbedder()
+    )
+
+
+@pytest.mark.parametrize(("question", "wanted"), CHANGED)
+def test_a_change_comes_before_the_statement_that_it_changes(question, wanted):
+    texts = [step.node.text for step in changes().search(question, k=99).best(99)]
+    assert (order := places(texts, wanted)) == sorted(order)
+
+
+def test_an_answer_notes_the_statements_of_several_dates():
+    asked = "How much is the rent now?"
+    *_, note = index().answer(asked, answerer=lambda prompt: "865 euros [1]").notes
+    assert note.startswith("statements of several dates, the latest first: 2025-05-12 ")
+    assert note.index("865") < note.index('2023-07-01 "With effect') < note.index("780")
+    plain = index().answer("How much is the rent?", answerer=lambda prompt: "865 euros [1]")
+    assert not any(note.startswith("statements") for note in plain.notes)
+
+
 @pytest.mark.parametrize(
     ("text", "date"),
     [
@@ -108,6 +170,7 @@ def test_dates_are_found(text, date):
         ("Ab dem 1. Juli 2025 beträgt die Miete 865 Euro.", "2025-07-01"),
         ("À compter du 1er juillet 2025, le loyer est de 865 euros.", "2025-07-01"),
         ("A partir del 1 de julio de 2025, el alquiler sube.", "2025-07-01"),
+        ("Effective from Monday, 3 March 2025, the desk is closed.", "2025-03-03"),
         ("The club has met since 1 July 2025.", ""),
         ("A letter from 2019.", ""),
     ],
@@ -138,6 +201,20 @@ def test_a_document_is_dated_by_metadata_then_its_file_then_its_first_lines():
 )
 def test_questions_for_the_present_are_detected(question, present):
     assert asks_for_present(question) is present
+
+
+@pytest.mark.model
+def test_the_default_reader_quotes_the_latest_statement_rather_than_confirm_an_earlier_one():
+    with HWDAGIndex.from_documents(CHANGES, method="evidence") as made:
+        answer = made.answer("Is the outing still on 14 June?")
+        assert (answer.text, answer.reply) == (
+            "The change of the entry fee is put off. The outing is cancelled.",
+            "No",
+        )
+        assert answer.found
+        stream = made.stream("Is the outing still on 14 June?")
+        assert "".join(stream) == stream.answer.text
+        assert made.answer("Where is the workshop open now?").text.endswith("Mill Road")
 
 
 @pytest.mark.model

@@ -9,6 +9,7 @@ from functools import cached_property
 from hwdag.answers.abstention import before_reply, is_short, judged
 from hwdag.answers.decoded import DecodedAnswer
 from hwdag.answers.generated import WrittenAnswer
+from hwdag.answers.of_dates import with_latest
 from hwdag.answers.quoted import QuotedAnswer
 from hwdag.config import ANSWERER_TOKENS
 from hwdag.lm.base import Writer
@@ -92,7 +93,7 @@ class AnswerStream:
             tuple(filter(None, (*source.notes, self.evidence.left_out))),
             answerer_tokens=source.tokens,
         )
-        return judged(answer)
+        return with_latest(judged(answer))
 
     def _decoded(self) -> Iterator[str]:
         if self._source.name is not None:

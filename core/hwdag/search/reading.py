@@ -50,18 +50,27 @@ def read_for_answer(state: SearchState, steps: Sequence[Step]) -> ReadSteps:
     """Read chosen nodes by section, if the reader is to decode an answer from them.
 
     In a conversation, skip off-topic nodes. For a weak reader, also skip nodes that score far below the
-    best, and all but the latest if statements of several dates were found; those stay in the steps.
+    best, and all but the latest if the best one has others of earlier or later dates; those stay in the steps.
     """
     kept, others = [step for step in steps if step.kept], list[Step]()
     if state.question.history:
         kept, others = on_topic(kept)
     elif not state.request.reader.card.is_capable:
-        superseded = {position for step in kept for position in step.supersedes}
-        latest = [step for step in kept if step.supersedes and step.position not in superseded]
-        kept = near_best(latest or kept)
+        kept = near_best(_latest(kept))
     if not asks_for_all(state.question.text):
         kept = matching_rows(state.question.asked_words, kept)
     return read_together(state, steps, kept, others)
+
+
+def _latest(steps: Sequence[Step]) -> Sequence[Step]:
+    """Return the latest of statements of several dates, if the most similar one is among them; else all but the earlier."""
+    superseded = {position for step in steps for position in step.supersedes}
+    if not superseded:
+        return steps
+    best = max(steps, key=lambda step: step.similarity)
+    current = [step for step in steps if step.position not in superseded]
+    is_dated = best.supersedes or best.position in superseded
+    return [step for step in current if step.supersedes] if is_dated else current
 
 
 def read_together(

@@ -81,7 +81,7 @@ class SearchState:
         )
         self._latest: Latest | None = None
         if not plan.rules.follows_papers and asks_for_present(question.text):
-            self._latest = Latest(view, request.metadata, question.content_words)
+            self._latest = Latest(view, request.metadata, question)
         self.budget = Budget(
             view.corpus,
             reader.count_lines,
