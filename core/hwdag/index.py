@@ -641,60 +641,6 @@ class HWDAGIndex:
                 return framed(self.to_html())
         return None
 
-    @property
-    def _filled(self) -> Store:
-        if (store := self._bound()) is None:
-            raise EmptyIndex
-        return store
-
-    def _bind(self, store: Store) -> None:
-        # why the store last: another thread takes it as a sign that all is there
-        self._path, self._snapshots, self._store = store.path, Snapshots(store), store
-
-    def _bound(self) -> Store | None:
-        """Open the store, also of a file created elsewhere since; raises `IndexMismatch` for another config."""
-        if self._store is None and self._path is not None and holds_something(self._path):
-            store = Store.open(self._path)
-            with on_error(store.close):
-                store.config(self._config)
-            self._bind(store)
-        return self._store
-
-    @contextmanager
-    def _building(self) -> Iterator[Store]:
-        """Lock the store against other builds, and create it if needed. Raises `IndexBusy`."""
-        if self._path is not None:
-            check_folder(self._path)
-        with build_lock(self._path, WAIT_SECONDS):
-            if self._bound() is None:
-                self._bind(Store.create(self._path, self._header()))
-            self._filled.check_slots()  # why: a version that is not found would not be replaced
-            yield self._filled
-
-    def _header(self) -> Header:
-        from hwdag.lm.deferred import DeferredReader
-
-        config, embedder = self._resolved(), self.embedder
-        reader = self._reader_of(config)
-        # why optional: a user's reader may have no weights, and others are not loaded
-        dtype = None if isinstance(reader, DeferredReader) else getattr(reader, "dtype", None)
-        return Header(
-            reader.name,
-            embedder.name,
-            embedder.dimension,
-            asdict(config),
-            dtype=dtype,
-            tokenizer=reader.tokenizer_fingerprint,
-        )
-
-    def _resolved(self) -> BuildConfig:
-        config = self.config
-        return config.resolved(method_of(config, self._writer, self._searching.value))
-
-    def _reader_of(self, config: BuildConfig) -> Reader:
-        """Return the reader of a build; without points it counts tokens alone, and is not loaded."""
-        return self.reader if config.rules.has_points else self._searching.value
-
     def _find(
         self,
         question: str,
@@ -823,3 +769,57 @@ class HWDAGIndex:
             )
         writer = points_writer(config, self._writer, reader)
         return GraphBuilder(reader, writer, self.embedder, config, self.prompts)
+
+    def _resolved(self) -> BuildConfig:
+        config = self.config
+        return config.resolved(method_of(config, self._writer, self._searching.value))
+
+    def _reader_of(self, config: BuildConfig) -> Reader:
+        """Return the reader of a build; without points it counts tokens alone, and is not loaded."""
+        return self.reader if config.rules.has_points else self._searching.value
+
+    @contextmanager
+    def _building(self) -> Iterator[Store]:
+        """Lock the store against other builds, and create it if needed. Raises `IndexBusy`."""
+        if self._path is not None:
+            check_folder(self._path)
+        with build_lock(self._path, WAIT_SECONDS):
+            if self._bound() is None:
+                self._bind(Store.create(self._path, self._header()))
+            self._filled.check_slots()  # why: a version that is not found would not be replaced
+            yield self._filled
+
+    def _header(self) -> Header:
+        from hwdag.lm.deferred import DeferredReader
+
+        config, embedder = self._resolved(), self.embedder
+        reader = self._reader_of(config)
+        # why optional: a user's reader may have no weights, and others are not loaded
+        dtype = None if isinstance(reader, DeferredReader) else getattr(reader, "dtype", None)
+        return Header(
+            reader.name,
+            embedder.name,
+            embedder.dimension,
+            asdict(config),
+            dtype=dtype,
+            tokenizer=reader.tokenizer_fingerprint,
+        )
+
+    @property
+    def _filled(self) -> Store:
+        if (store := self._bound()) is None:
+            raise EmptyIndex
+        return store
+
+    def _bound(self) -> Store | None:
+        """Open the store, also of a file created elsewhere since; raises `IndexMismatch` for another config."""
+        if self._store is None and self._path is not None and holds_something(self._path):
+            store = Store.open(self._path)
+            with on_error(store.close):
+                store.config(self._config)
+            self._bind(store)
+        return self._store
+
+    def _bind(self, store: Store) -> None:
+        # why the store last: another thread takes it as a sign that all is there
+        self._path, self._snapshots, self._store = store.path, Snapshots(store), store

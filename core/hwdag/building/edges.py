@@ -60,6 +60,15 @@ def _content(request: ReplayRequest) -> tuple[object, ...]:
     return request.before, request.shown, request.after, request.points, units
 
 
+def edges_of(
+    points: Sequence[Point], window: Sequence[Node], replayed: Replay
+) -> Iterator[tuple[Indices, Floats]]:
+    """Yield for every point the places in its window that it has edges to, and its attention to them."""
+    for point, attention in zip(points, segment_attention(replayed), strict=True):
+        paid = np.flatnonzero(edge_mask(point, window, attention))
+        yield paid, attention[paid]
+
+
 def segment_attention(replayed: Replay) -> Floats:
     """Average a[i, j] of GARLIC 3.1, attention of point i to node j, (points, segments).
 
@@ -70,15 +79,6 @@ def segment_attention(replayed: Replay) -> Floats:
     tokens = member * replayed.unit_tokens[:, None]
     totals = np.maximum(tokens.sum(axis=0), 1)
     return np.asarray(replayed.attention @ tokens / totals)
-
-
-def edges_of(
-    points: Sequence[Point], window: Sequence[Node], replayed: Replay
-) -> Iterator[tuple[Indices, Floats]]:
-    """Yield for every point the places in its window that it has edges to, and its attention to them."""
-    for point, attention in zip(points, segment_attention(replayed), strict=True):
-        paid = np.flatnonzero(edge_mask(point, window, attention))
-        yield paid, attention[paid]
 
 
 def edge_mask(point: Point, window: Sequence[Node], attention: Floats) -> Mask:

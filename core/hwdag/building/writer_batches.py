@@ -41,11 +41,6 @@ class WriterBatches:
     def __contains__(self, document_id: str) -> bool:
         return document_id in self._waiting
 
-    @cached_property
-    def _size(self) -> int:
-        """Windows of a batch; 0 if no document waits."""
-        return 0 if self._is_parallel else self._builder.value.written_ahead
-
     def add(self, draft: Draft, calls: DocumentCalls) -> Ready:
         """Add a document; return those that no longer wait."""
         if not self._size:
@@ -64,3 +59,8 @@ class WriterBatches:
         if len(ahead) > 1:
             self._builder.value.generate_batch(ahead, self._reporter, self._meter.before_call)
         return [(one.draft, one.calls) for one in waiting]
+
+    @cached_property
+    def _size(self) -> int:
+        """Windows of a batch; 0 if no document waits."""
+        return 0 if self._is_parallel else self._builder.value.written_ahead

@@ -60,19 +60,6 @@ _LOGGER = logging.getLogger("hwdag")
 _MARK = re.compile(r"\s{0,8}\[\d{1,9}\]")  # bounded: a flood of blanks must take linear time
 
 
-def checked_history(history: object) -> tuple[tuple[str, str], ...]:
-    """Return the turns as pairs. Raises `InputError` for anything else."""
-    turns = (
-        tuple(history) if isinstance(history, Sequence) and not isinstance(history, str) else None
-    )
-    if turns is None or not all(_is_turn(turn) for turn in turns):
-        raise InputError(
-            'history must be a list of (question, answer) texts, such as [("Who built it?", "Ada")], '
-            f"got {history!r:.200}"
-        )
-    return tuple((_text(question), _text(answer)) for question, answer in turns)
-
-
 def turns_of(messages: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:
     """Return the (role, text) messages of a chat as questions ("user") with their answers ("assistant")."""
     turns = list[tuple[str, str]]()
@@ -83,12 +70,6 @@ def turns_of(messages: Iterable[tuple[object, str]]) -> list[tuple[str, str]]:
             asked, said = turns[-1]
             turns[-1] = asked, f"{said} {text}".strip()
     return turns
-
-
-def _is_turn(turn: object) -> bool:
-    if not isinstance(turn, tuple | list) or len(turn) != 2:
-        return False
-    return all(isinstance(text, str) for text in turn)
 
 
 def _text(text: str) -> str:
@@ -144,6 +125,25 @@ def standalone(question: str, history: object, writer: Writer | None) -> Standal
     if not found:
         return Standalone(question, turns, notes=(UNWRITTEN, NEAR_LAST_TURNS))
     return Standalone(found, is_rewritten=found != question)
+
+
+def checked_history(history: object) -> tuple[tuple[str, str], ...]:
+    """Return the turns as pairs. Raises `InputError` for anything else."""
+    turns = (
+        tuple(history) if isinstance(history, Sequence) and not isinstance(history, str) else None
+    )
+    if turns is None or not all(_is_turn(turn) for turn in turns):
+        raise InputError(
+            'history must be a list of (question, answer) texts, such as [("Who built it?", "Ada")], '
+            f"got {history!r:.200}"
+        )
+    return tuple((_text(question), _text(answer)) for question, answer in turns)
+
+
+def _is_turn(turn: object) -> bool:
+    if not isinstance(turn, tuple | list) or len(turn) != 2:
+        return False
+    return all(isinstance(text, str) for text in turn)
 
 
 def rewritten(writer: Writer, question: str, history: History) -> str:

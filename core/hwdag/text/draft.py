@@ -46,6 +46,11 @@ class Draft:
         return Outline(self.document.text, self.document.title)
 
     @cached_property
+    def content_hash(self) -> str:
+        """Hash of title, text and metadata. Raises `InputError` if they cannot be stored."""
+        return hash_of(self.document.title, self.document.text, self.metadata)
+
+    @cached_property
     def metadata(self) -> str:
         """Its metadata as JSON. Raises `InputError` if the document cannot be stored."""
         document, what = self.document, f"document {self.document.id!r}"
@@ -60,11 +65,6 @@ class Draft:
                 f"the metadata of {what} cannot be stored: {error}; use only strings, finite numbers, "
                 "booleans, None, and lists and string-keyed dicts of them"
             ) from error
-
-    @cached_property
-    def content_hash(self) -> str:
-        """Hash of title, text and metadata. Raises `InputError` if they cannot be stored."""
-        return hash_of(self.document.title, self.document.text, self.metadata)
 
 
 def hash_of(title: str, text: str, metadata: str) -> str:
