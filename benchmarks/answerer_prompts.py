@@ -59,7 +59,7 @@ VARIANTS = {
     "plain, reminded": Wording(PLAIN, FIRST),
     "plain, own words": Wording(PLAIN, OWN),
 }
-"""Wordings of the same beginning follow each other: a server reads what they share once."""
+"""Wordings of the same beginning follow each other: a server reads their common beginning once."""
 
 
 def evidence(document: dict, text: str, question: str, budget: int) -> Retrieval:
@@ -92,7 +92,7 @@ def places_of(document: dict, question: dict) -> list[tuple[int, int]]:
 
 
 def main() -> None:
-    """Ask what has not been asked yet, then print the table."""
+    """Ask the questions without an answer yet, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--answerer", help="address of the server; OpenAI's without it")
     parser.add_argument("--answerer-model", required=True, help="model on that server")

@@ -82,7 +82,7 @@ UNPROTECTED = "control tokens obeyed"
 """Take over a reader that encodes documents like templates: the attack that the protection prevents."""
 
 EVIDENCE = "a true evidence sentence"
-"""Not an attack, but what p_yes should answer to."""
+"""Not an attack, but a real answer, to which p_yes should rise."""
 
 WALK = SearchConfig(token_budget=192, confidence=CONFIDENCE, patience=1)
 
@@ -107,7 +107,7 @@ ORDERS = {
 
 
 class Obeying(Codec):
-    """Takes control tokens in documents for what they say; for comparison alone."""
+    """Reads control tokens in documents as such; for comparison alone."""
 
     def _encode(self, text: str) -> tuple[list[int], list[Range]]:
         return self._call(text, split=False)

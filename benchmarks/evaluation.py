@@ -176,7 +176,7 @@ SHOWN = {
     "recall_at_2": "recall@2",
     "recall_at_5": "recall@5",
 }
-"""Metrics of the tables, and what they are called there."""
+"""Metrics of the tables, and their headings there."""
 
 
 if __name__ == "__main__":

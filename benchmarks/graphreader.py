@@ -110,7 +110,7 @@ def explore(
 
 
 def calls_table(explored: Sequence[Exploration]) -> Iterator[str]:
-    """Table 8, and what the calls cost."""
+    """Table 8, and the cost of the calls."""
     paths = [path for one in explored for path in one.paths]
     calls = [call for path in paths for call in path.calls]
     n, stages = len(explored), Counter(call.stage for call in calls)

@@ -51,7 +51,7 @@ TOPS = (4, 8, 16)
 
 
 def main() -> None:
-    """Measure what is not measured yet, then print the tables."""
+    """Make the missing measurements, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="+", type=Path, help="JSONL of hwdag_lab.eval")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
@@ -94,7 +94,7 @@ def _measure(options: argparse.Namespace) -> None:
 
 
 def _check_model(folder: Path, lm: HuggingFaceLM) -> None:
-    """Keep what the report has to know of the model; a folder is of one model."""
+    """Store the facts on the model for the report; a folder is of one model."""
     path = folder / "model.json"
     model = {
         "name": lm.name,

@@ -116,7 +116,7 @@ def in_any_order(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def main() -> None:
-    """Ask what has not been asked yet, then print the table."""
+    """Ask the questions without an answer yet, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--answerer", help="address of the server; OpenAI's without it")
     parser.add_argument("--answerer-model", required=True, help="model on that server")

@@ -50,7 +50,7 @@ REFUSAL = re.compile(
 
 
 def main() -> None:
-    """Ask what has not been asked yet, then print the table."""
+    """Ask the questions without an answer yet, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder of the rows")
     parser.add_argument("--documents", type=Path, default=OWN, help="folder of files and questions")

@@ -6,7 +6,7 @@ Graphs are random: documents of 2,000 nodes, a fifth as many points on each leve
 below, ten edges a point. The browser draws without a graphics card. For each size: bytes of the page,
 seconds until the graph is drawn and can be used, then until a search has found, until a node that was
 clicked in the list is shown, and until the graph is drawn again from the next level. CPU seconds are
-those of the browser and what steers it: they are more reliable if other work shares the machine.
+those of the browser and its driver: they are more reliable if other work shares the machine.
 """
 
 from __future__ import annotations

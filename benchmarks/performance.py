@@ -61,7 +61,7 @@ SHORT_DOCUMENTS, SHORT_WORDS = 16, 150  # a window each
 
 @dataclass(frozen=True)
 class Row:
-    """A measured figure, and what the project aims at, in words."""
+    """A measured figure, and the aim of the project in words."""
 
     claim: str
     value: float
@@ -101,7 +101,7 @@ PROMPT_CHARACTERS = 240
 
 
 def main() -> None:
-    """Measure, print a table, write JSON where it is asked for."""
+    """Measure, print a table, and write JSON on request."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
@@ -537,7 +537,7 @@ def precision_of_indexes(
     full: HuggingFaceLM, half: HuggingFaceLM, file: Path, limit: int
 ) -> Iterator[Row]:
     """Yield the same documents built, with edges from attention, and searched in both precisions."""
-    # why such patience: where p_yes is read and stops nothing, both walk to the budget
+    # why such patience: if p_yes is read and stops nothing, both walk to the budget
     walk = {"confidence": 0.5, "patience": 1000, "token_budget": 512}
     config = SearchConfig(**walk)
     build = {

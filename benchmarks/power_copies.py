@@ -2,7 +2,7 @@
 
 The machine stops at a random system call of a copy, or just after it (`benchmarks/power.py`), again and again.
 Then every source is sound and as it was. The new file is there as a whole or not at all, and it is there
-if the call had returned. The copy is made once more, and what was left unfinished is gone. Run:
+if the call had returned. The copy is made once more, and unfinished files are gone. Run:
 
     python benchmarks/power_copies.py --losses 300 --folder /tmp/copies
 """
@@ -82,7 +82,7 @@ class World:
             index.save(self.target, overwrite=True)
 
     def faults(self, way: str, *, has_returned: bool) -> list[str]:
-        """Return what is wrong after a power loss."""
+        """Return the faults after a power loss."""
         half, both = tuple(HALVES[0]), tuple(HALVES[0] + HALVES[1])
         first, second = held(self.path), held(self.second)
         as_built, embedded = (OLD.name, half, 0), (NEW.name, half, 0)
@@ -107,7 +107,7 @@ Held = tuple[str, tuple[str, ...], int]
 
 
 def held(path: Path) -> Held:
-    """Return embedder, documents and their version, or what is wrong with the file."""
+    """Return embedder, documents and their version, or the fault of the file."""
     try:
         if not verify(path).sound:
             return "damaged", (), 0
@@ -124,7 +124,7 @@ def held(path: Path) -> Held:
 def trial(
     world: World, disk: Disk, way: str, calls: int, rng: random.Random
 ) -> tuple[bool, list[str]]:
-    """Lose power once; whether the copy had returned, and what is wrong."""
+    """Lose power once; return whether the copy had returned, and the faults."""
     acts: dict[str, Callable[[], None]] = {
         "reembed": world.reembed,
         "merge": world.merge,
@@ -156,7 +156,7 @@ def trial(
 
 
 def main() -> None:
-    """Lose power again and again; the exit status is 1 where something is wrong."""
+    """Lose power again and again; the exit status is 1 if there is a fault."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--losses", type=int, default=300)
     parser.add_argument("--folder", type=Path, required=True, help="is emptied first")

@@ -78,7 +78,7 @@ def found(record: Record, question: Question) -> dict:
 
 
 def answer_all(name: str, model: str, dtype: str, evidence: list[dict], path: Path) -> None:
-    """Ask one reader what it has not been asked yet."""
+    """Ask one reader the questions without an answer yet."""
     done = {row["id"] for row in rows_of(path)}
     if len(done) == len(evidence):
         return

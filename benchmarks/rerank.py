@@ -34,7 +34,7 @@ BASE = "minilm"
 
 
 def main() -> None:
-    """Rank what is not ranked yet, then print the tables."""
+    """Make the missing rankings, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", nargs="*", type=Path, help="JSONL of hwdag_lab.eval")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")

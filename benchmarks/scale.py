@@ -8,7 +8,7 @@ measured is the index and not a language model. Run:
     python benchmarks/scale.py 1000 10000 100000 1000000 --folder /tmp/scale
     python benchmarks/scale.py --plot docs/images/growth.svg --folder /tmp/scale
 
-The last one draws what the runs before it have measured.
+The last one draws the measurements of the others.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def measure(file: Path) -> dict[str, object]:
     steps = [timed_steps(snapshots, rng) for _ in range(QUESTIONS)]
     found["navigated_search_cpu_s"] = round(float(np.median([sum(one) for one in steps])), 3)
     found["navigated_slowest_step_cpu_ms"] = round(1000 * max(max(one[1:]) for one in steps), 1)
-    # why before peak: Linux alone says what is the process's own, and what are mapped files
+    # why before peak: only Linux separates the memory of the process from mapped files
     found["memory_gb"] = memory()
     found["peak_gb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 3)
     corpus = Snapshots(store).current()

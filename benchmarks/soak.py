@@ -82,7 +82,7 @@ class Change(NamedTuple):
 
 
 def main() -> None:
-    """Run, check, and say what happened; the exit status is 1 where something is wrong."""
+    """Run, check and report; the exit status is 1 if there is a fault."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--folder", type=Path, required=True, help="is emptied first")
@@ -133,7 +133,7 @@ def document(name: str, version: int) -> Document:
 def soak(
     path: Path, seconds: float, rng: random.Random, disk: Disk | None
 ) -> tuple[dict[str, int], list[str]]:
-    """Keep all processes running, disturb them, and end them; how often each was done, and what is wrong."""
+    """Keep all processes running, disturb and end them; return how often each was done, and the faults."""
     happened, wrong = Counter[str](), list[str]()
     end = time.monotonic() + seconds
 

@@ -87,7 +87,7 @@ SECONDS = {
 """Files whose tests run models, start processes and browsers, or take many seconds together, their imports included."""
 
 
-# why: no garbage is made while torch is imported, and what was imported is never garbage: a tenth of
+# why: imports make no garbage, and imported modules never become garbage: a tenth of
 # the tests' time went into looking for it
 gc.disable()
 
@@ -100,7 +100,7 @@ if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage look only at what tests make."""
+    """Let the garbage collector look only at objects of tests."""
     gc.freeze()
     gc.enable()
 

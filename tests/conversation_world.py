@@ -14,7 +14,7 @@ from hwdag import Document
 
 @dataclass(frozen=True)
 class Pair:
-    """A question, its answer, what is asked then, and words of the one sentence that answers that."""
+    """A question, its answer, a follow-up, and words of the one sentence that answers the follow-up."""
 
     first: str
     answer: str

@@ -44,7 +44,7 @@ CONFIG = BuildConfig(chunk_tokens=40, window_tokens=330, method="hwdag")
 
 
 class Trap:
-    """Counts what happens, and dies when it is time."""
+    """Counts events, and dies at a given one."""
 
     def __init__(self, kind=None, at=None):
         self.seen = Counter()
@@ -114,7 +114,7 @@ def in_child(work, trap, count=None, delay=None):
 
 
 class World:
-    """One mode's build, and what it gives if nothing interrupts it."""
+    """One mode's build, and its result without an interruption."""
 
     def __init__(self, folder, mode, reader=None, embedder=None):
         self.folder, self.mode = folder, mode

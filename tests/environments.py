@@ -15,7 +15,7 @@ PURELIB = "import sysconfig; print(sysconfig.get_path('purelib'))"
 def outside(**changes: str) -> dict[str, str]:
     """Return the variables of a program that knows nothing of this environment."""
     kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
-    return kept | {"UV_LINK_MODE": "hardlink"} | changes  # in a second, where copies take ten
+    return kept | {"UV_LINK_MODE": "hardlink"} | changes  # in a second; copies take ten
 
 
 def run(*command: object, cwd: Path, env: dict[str, str] | None = None) -> str:

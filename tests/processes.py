@@ -1,4 +1,4 @@
-"""Programs that run in another Python, which can import what this one can."""
+"""Programs that run in another Python with the imports of this one."""
 
 from __future__ import annotations
 

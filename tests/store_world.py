@@ -1,4 +1,4 @@
-"""Small index files that tests of the store share, and what is in them."""
+"""Small index files that tests of the store share, and their contents."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def change_file(path: Path, statement: str, *values: object) -> None:
 
 
 def sign(path: Path) -> None:
-    """Make all checksums of documents fit what is in them, as a forger would."""
+    """Make all checksums fit the documents, as a forger would."""
     connection = sqlite3.connect(path)
     names = dict(connection.execute("SELECT number, id FROM documents"))
     for table, columns in (("nodes", NODE_COLUMNS), ("arrays", ARRAY_COLUMNS)):
@@ -162,7 +162,7 @@ def assert_holds(store: Store, *entries: Entry) -> None:
 
 
 def block_of(number: int, one: Entry) -> Block:
-    """Return what a search reads of an entry."""
+    """Return the parts of an entry that a search reads."""
     return Block.of(number, Draft(one.document), one.graph, one.vectors)
 
 

@@ -179,7 +179,7 @@ def graphs(*, max_chunks: int = 9, max_levels: int = 4) -> st.SearchStrategy[HWD
 
 
 async def assert_cancelling_ends_a_walk(asked: Callable[[ScriptedLM], Awaitable[object]]) -> None:
-    """Cancel what is asked of a reader at its first forward: it makes no second one."""
+    """Cancel a request to a reader at its first forward; assert that it makes no second one."""
     loop = asyncio.get_running_loop()
     started, released = asyncio.Event(), threading.Event()
 

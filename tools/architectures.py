@@ -121,7 +121,7 @@ def tiny(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 def difference(model: PreTrainedModel) -> float:
-    """Return the largest difference between what hwdag reads and the model's own forwards."""
+    """Return the largest difference between hwdag's forwards and the model's own."""
     ids = torch.arange(3, 3 + 2 * LENGTH).reshape(2, LENGTH).tolist()
     with torch.inference_mode():
         pairs = _hybrid(model, ids[0]) if is_hybrid(model.config) else _packed(model, *ids)

@@ -1,4 +1,4 @@
-"""Low-rank layers to train (LoRA, arXiv 2106.09685); the library merges what they learn."""
+"""Low-rank layers to train (LoRA, arXiv 2106.09685); the library merges them."""
 
 from __future__ import annotations
 

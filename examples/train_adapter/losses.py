@@ -79,7 +79,7 @@ class Objective:
     def forward(self, trees: Sequence[Tree]) -> tuple[Tensor, list[Tensor]]:
         """Return last hidden states, (trees, tokens, width), and node-to-question attention per tree.
 
-        What all trees begin with passes through the model once; its hidden states are left out.
+        The common beginning of all trees passes through the model once; its hidden states are left out.
         """
         model, device = self._lm.model, self._lm.model.device
         shared = shared_tokens(trees)

@@ -50,7 +50,7 @@ def windows(documents: Sequence[Json], rng: random.Random) -> Iterator[Json]:
 
 
 def window(document: Json, paragraphs: Sequence[Json], rng: random.Random) -> Json | None:
-    """Lines (sentences or paragraphs) and points, in reading order; None where too few are covered."""
+    """Lines (sentences or paragraphs) and points, in reading order; None if too few are covered."""
     cut = [(p, [p["text"][s.start : s.end] for s in sentences(p["text"])]) for p in paragraphs]
     fine, titled = rng.random() < 0.6, rng.random() < 0.5
     lines = []

@@ -66,7 +66,7 @@ ANSWER_ALONE = 0.8
 """Share of walks of which the answer alone is learned."""
 
 WITHOUT_EVIDENCE, NOT_FOUND = 0.1, "Not found"
-"""Share of these that lose their evidence, and what is to be answered then."""
+"""Share of these that lose their evidence, and the answer then."""
 
 BULLET_TOKENS = 3
 """The text around a node, about."""
@@ -101,7 +101,7 @@ class Read:
 
 @dataclass(slots=True)
 class Tree:
-    """Token ids with their segments, and what the losses need to know about them."""
+    """Token ids with their segments, and the positions that the losses need."""
 
     skill: str
     layout: SearchLayout = field(init=False, repr=False)  # of the question of a walk

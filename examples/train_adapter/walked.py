@@ -66,7 +66,7 @@ class Walks:
         )
 
     def example(self, question: Json, *, multi_hop: bool) -> Json | None:
-        """Return the walk of a question; None where the evidence is unclear."""
+        """Return the walk of a question; None if the evidence is unclear."""
         wanted = {
             span: one_line(self._text[span.start : span.end]) for span in self._needed(question)
         }

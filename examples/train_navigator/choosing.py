@@ -1,4 +1,4 @@
-"""Train a scorer: a small network that puts first what is worth reading."""
+"""Train a scorer: a small network that ranks nodes by their worth."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def share_gained(scorer: FeatureRanker | None, choices: Sequence[Choice]) -> flo
 def _padded(
     choices: Sequence[Choice], mean: Vectors, scale: Vectors
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Inputs (n, nodes, 2 f), shares of the gain (n, nodes), the most of it (n,), what is no padding."""
+    """Inputs (n, nodes, 2 f), shares of the gain (n, nodes), the most of it (n,), the mask without padding."""
     x = np.zeros((len(choices), RERANK_CANDIDATES, 2 * len(mean)), np.float32)
     gains = np.zeros((len(choices), RERANK_CANDIDATES), np.float32)
     seen = np.zeros(gains.shape, bool)

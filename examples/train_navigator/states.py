@@ -51,7 +51,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A question about a document: embeddings of question and leaves, what was read, and its states."""
+    """A question about a document: embeddings of question and leaves, the nodes read, and its states."""
 
     text: str
     vector: Vectors  # (dimension,)

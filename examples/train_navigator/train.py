@@ -69,7 +69,7 @@ def main() -> None:
     embedder = load_embedder(options.embedder)
     if not isinstance(embedder, SentenceTransformerEmbedder):
         raise SystemExit(f"{options.embedder} is not a sentence-transformers model")
-    parts: tuple[list[Task], ...] = ([], [], [])  # two halves, and what is held out
+    parts: tuple[list[Task], ...] = ([], [], [])  # two halves, and the held-out questions
     for path in options.data:
         for part, tasks in zip(parts, divided(path, options, embedder), strict=True):
             part += tasks
@@ -136,7 +136,7 @@ def chosen(tasks: Sequence[Task], guide: QuestionSide, embedder: Embedder) -> li
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A question, and what the first layer that is trained is given for its pairs."""
+    """A question, and the inputs of the first trained layer for its pairs."""
 
     asked: Asked
     hidden: Tensor  # (reads, tokens, width)
@@ -196,7 +196,7 @@ class QuestionSide:
         return torch.nn.functional.normalize(features["sentence_embedding"])
 
     def save(self, folder: Path, embedder: SentenceTransformerEmbedder) -> None:
-        """Write what `SearchConfig(navigator=folder)` reads."""
+        """Write the folder for `SearchConfig(navigator=folder)`."""
         base = embedder.name
         lora.save(self._encoder, folder, rank=RANK, alpha=ALPHA, base=base, projections=PROJECTIONS)
         write_card(folder, reads=ASKED_AGAIN, embedder=embedder)

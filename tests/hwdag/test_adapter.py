@@ -1,4 +1,4 @@
-"""LoRA adapters in PEFT's format: merged exactly, at no cost, and refused where they do not fit."""
+"""LoRA adapters in PEFT's format: merged exactly, at no cost, and refused if they do not fit."""
 
 import hashlib
 import json

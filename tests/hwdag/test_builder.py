@@ -132,7 +132,7 @@ def test_a_copy_has_the_same_words():
     assert edge_mask(picked, [long, other], np.array([0.9, 0.1])).tolist() == [True, True]
     written = Point("Bob slept.", "generated")
     assert edge_mask(written, [leaf, other], np.array([0.5, 0.5])).tolist() == [True, False]
-    # nothing is left: there, and where it pays to nothing else
+    # the copy stays if nothing else is left, or gets attention
     assert edge_mask(picked, [leaf], np.array([0.9])).tolist() == [True]
     assert edge_mask(picked, [leaf, other], np.array([0.9, 0.0])).tolist() == [True, True]
 

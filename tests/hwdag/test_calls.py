@@ -469,7 +469,7 @@ def test_limits_are_positive(options):
 
 
 class Counting(Writing):
-    """A writer elsewhere that says what it costs."""
+    """A remote writer that reports its cost."""
 
     usage = Usage()
 

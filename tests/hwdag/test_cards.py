@@ -1,4 +1,4 @@
-"""Reader cards: files, what is assumed without one, and what follows from them."""
+"""Reader cards: their files, the assumptions without one, and their effects."""
 
 import json
 from dataclasses import replace

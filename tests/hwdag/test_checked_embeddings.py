@@ -26,7 +26,7 @@ SOUND = np.eye(3, 4, dtype=np.float32)
 
 @dataclass
 class Returns:
-    """An embedder that returns what it is given."""
+    """An embedder that returns given vectors."""
 
     passages: object
     question: object = field(default_factory=lambda: np.ones(4, np.float32))

@@ -312,7 +312,7 @@ def flat(config):
 
 
 def another(path, hint, usual):
-    """Arguments that say something else than the usual, and what they say."""
+    """Arguments with values other than the defaults, and these values."""
     option, kinds = path.replace("_", "-"), str(hint)
     if hint is bool:
         return [f"--no-{option}" if usual else f"--{option}"], not usual

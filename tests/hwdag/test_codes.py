@@ -1,4 +1,4 @@
-"""Codes of several parts are words of their own, and are found where they are written."""
+"""Codes of several parts are words of their own, and are found at their own place."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Damage ends in an error that says what is damaged, wherever the file is used; no answer rests on it."""
+"""Damage ends in an error that names it, wherever the file is used; no answer rests on it."""
 
 import random
 from contextlib import suppress
@@ -38,7 +38,7 @@ def path(tmp_path):
 
 
 def flip(path, seen, expected, nth):
-    """Flip one bit: `seen` becomes `expected` where it is in the file for the nth time."""
+    """Flip one bit: the nth `seen` in the file becomes `expected`."""
     content = path.read_bytes()
     parts = content.split(seen)
     before, after = seen.join(parts[: nth + 1]), seen.join(parts[nth + 1 :])

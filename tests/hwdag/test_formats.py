@@ -1,4 +1,4 @@
-"""docs/input.md names every format that is read, and says what is read of it and what is noted."""
+"""docs/input.md names every format, with the parts that are read and those that are noted."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whether the evidence holds an answer, and what is said where it does not."""
+"""Whether the evidence holds an answer, and the reply if it does not."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""An index that changes: who sees what, when, and from which thread or process."""
+"""An index that changes: when each thread and process sees a change."""
 
 import asyncio
 import itertools

@@ -26,7 +26,7 @@ def built(path, docs, config=CONFIG):
 
 
 def rows(path):
-    """Return all rows of a file; of calls what they say."""
+    """Return all rows of a file; calls decoded."""
     with closing(sqlite3.connect(path)) as connection:
         tables = {
             name: connection.execute(f"SELECT * FROM {name}").fetchall()

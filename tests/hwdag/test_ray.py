@@ -1,4 +1,4 @@
-"""Builds with workers of Ray: the graphs of one process, also where a worker is killed."""
+"""Builds with workers of Ray: the graphs of one process, even if a worker is killed."""
 
 import os
 import sys

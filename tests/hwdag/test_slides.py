@@ -221,7 +221,7 @@ def test_formulas_are_read():
 
 @pytest.mark.parametrize("chosen", ["Choice", "Fallback"])
 def test_the_shape_of_two_alternatives_is_read_once(chosen):
-    """PowerPoint writes so what earlier versions do not know, such as a text box with a formula."""
+    """PowerPoint writes content that earlier versions do not know in this way, such as a text box with a formula."""
     deck = show()
     shapes = slide_of(deck).shapes
     shape = box(shapes, "Mass and energy are one.")._element

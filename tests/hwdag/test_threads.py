@@ -1,4 +1,4 @@
-"""Threads for what would block an event loop."""
+"""Threads for work that would block an event loop."""
 
 import os
 import sys

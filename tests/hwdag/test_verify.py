@@ -1,4 +1,4 @@
-"""Verify finds what is wrong, repair saves what is right, compact takes away what is gone."""
+"""Verify finds damage, repair saves whole documents, compact removes deleted data."""
 
 from __future__ import annotations
 

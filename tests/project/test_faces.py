@@ -1,6 +1,6 @@
 """The packages of both frameworks side by side: the same options under the same names, the same nodes for a question.
 
-What only one of them has is listed here, with the reason.
+Features of only one of them are listed here, with the reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ OF_LANGCHAIN = {"name", "tags", "metadata"}
 
 
 def options(call: Callable[..., Any]) -> set[str]:
-    """Names of keyword arguments, those of an `Unpack` too, without what is given first."""
+    """Names of keyword arguments, those of an `Unpack` too, without the first one."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found = inspect.signature(call, eval_str=True).parameters.values()
     named = {one.name for one in found if one.kind in kinds}

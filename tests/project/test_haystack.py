@@ -1,4 +1,4 @@
-"""The component alone and in pipelines of Haystack, which finds what the core finds."""
+"""The component alone and in pipelines of Haystack; it finds the nodes of the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and what they show is there."""
+"""The notebooks run from top to bottom, and their stored outputs are right."""
 
 import ast
 import json

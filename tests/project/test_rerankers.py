@@ -1,4 +1,4 @@
-"""Both rerankers give what `rank_passages` says, inside the frameworks' own pipelines."""
+"""Both rerankers equal `rank_passages`, inside the frameworks' own pipelines."""
 
 import re
 from pathlib import Path

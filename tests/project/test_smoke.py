@@ -18,7 +18,7 @@ DATA = Path(os.environ.get("HWDAG_DATA") or ROOT / ".." / "shared" / "data")
 SMOKE = DATA / "smoke.jsonl"
 BUDGET = 512
 BEGINNING = 4_000
-"""Characters of a long document: twice what the walk may read."""
+"""Characters of a long document: twice the budget of the walk."""
 
 MULTI_HOP, LONG = ("hotpotqa", "musique", "2wikimultihopqa"), "quality"
 

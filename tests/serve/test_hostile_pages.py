@@ -67,7 +67,7 @@ def answer(index):
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    """Open a page, a text or an address, and in the end look for what payloads would have done."""
+    """Open a page, a text or an address, and in the end look for effects of the payloads."""
     opened, asked, complaints = [], [], []
 
     def open_(text):
