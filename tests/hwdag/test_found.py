@@ -337,6 +337,7 @@ def test_not_found_is_in_the_language_of_the_question(question, language):
         ("- tall, and\n  old", "tall, and old"),
         ("## Towers\n\n- tall", "tall"),
         ("Towers\n* tall", "tall"),
+        ("| North, Height: 9 m", "North, Height: 9 m"),
     ],
 )
 def test_what_is_nearest_is_shown_without_its_heading_and_marks(text, shown):

@@ -226,9 +226,10 @@ def test_long_texts(text):
         ["Ms. Ito: When was that?", "Mr. Vale: In 1990."],
         ["The rate fell.[1]", "It rose later.[2][^3]", "Then it stayed.^4", "And so on."],
         ["The rate fell.¹", "It rose later.²", "Then it stayed."],
+        ["See [the rules](../docs/rules.md) first.", "Then run ./setup.sh in ..\\tools."],
     ],
 )
-def test_names_of_speakers_and_marks_of_footnotes_cut_no_sentence(expected):
+def test_names_of_speakers_marks_of_footnotes_and_paths_cut_no_sentence(expected):
     text = " ".join(expected)
     assert [text[s.start : s.end] for s in sentences(text)] == expected
 

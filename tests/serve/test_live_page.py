@@ -26,6 +26,12 @@ The lease is between *Elsa* and the **office**; it names `rent_2024` and [a plan
 | Boat house | 540 euros | without heating |
 
 """
+    + """The tenant brings:
+
+- two ropes,
+- an anchor.
+
+"""
     + "\n\n".join(f"Rule {i} is about ropes." for i in range(80))
     + """
 
@@ -96,6 +102,8 @@ def test_markdown_and_tables_are_shown_as_people_read_them(leases, opened):
     ]
     assert text.locator(".heading").all_text_contents() == ["# Lease\n", "## Deposit\n"]
     assert text.locator(".heading").first.inner_text().strip() == "Lease"
+    items = text.locator(".item").all_inner_texts()
+    assert [item.strip() for item in items] == ["two ropes,", "an anchor."]
     assert text.locator("em").inner_text() == "Elsa"
     assert text.locator("strong").inner_text() == "office"
     assert text.locator("code").inner_text() == "rent_2024"

@@ -14,7 +14,7 @@ const LONGEST = 300_000;
 /** Of a table; the lines of a larger one are shown as they are. */
 const MOST_CELLS = 20_000;
 
-/** A text with its headings, tables, code and emphasis. */
+/** A text with its headings, lists, tables, code and emphasis. */
 export function formatted(text: string, shown: Shown): Node[] {
   if (text.length > LONGEST) return shown(0, text.length);
   const found: Node[] = [];
@@ -36,6 +36,7 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+/;
 const ROW = /^[ \t]*\|[ \t]?/;
 const RULE = /^[ \t:|-]+$/;
+const ITEM = /^[ \t]*[-*•][ \t]+(?=\S)/;
 
 // why bounds: a flood of marks must take linear time
 const INLINE =
@@ -58,15 +59,15 @@ function linesOf(text: string): Range[] {
   return lines;
 }
 
-function kindOf(line: string): "fence" | "heading" | "row" | "text" {
-  return FENCE.test(line) ? "fence" : HEADING.test(line) ? "heading" : ROW.test(line) ? "row" : "text";
+function kindOf(line: string): "fence" | "heading" | "row" | "item" | "text" {
+  return FENCE.test(line) ? "fence" : HEADING.test(line) ? "heading" : ROW.test(line) ? "row" : ITEM.test(line) ? "item" : "text";
 }
 
 /** The number of the line after the block that begins at line `i`. */
 function blockEnd(text: string, lines: Range[], i: number): number {
   const line = (at: number) => text.slice(...lines[at]!);
   const kind = kindOf(line(i));
-  if (kind === "heading") return i + 1;
+  if (kind === "heading" || kind === "item") return i + 1;
   let next = i + 1;
   if (kind === "fence") {
     const fence = FENCE.exec(line(i))![1]!;
@@ -90,6 +91,12 @@ function block(text: string, lines: Range[], shown: Shown): Node[] {
       const isClosed = lines.length > 1 && FENCE.test(text.slice(...lines[lines.length - 1]!));
       const [from, to] = [lines[0]![1], isClosed ? lines[lines.length - 1]![0] : end];
       return [h("div", { class: "code" }, hidden(text, start, from), ...shown(from, to), hidden(text, to, end))];
+    }
+    case "item": {
+      const at = start + ITEM.exec(first)![0].length;
+      const item = h("div", { class: "item" }, hidden(text, start, at), ...inline(text, at, end, shown));
+      item.style.marginLeft = `${1.2 + 0.4 * Math.min(12, first.search(/\S/))}rem`;
+      return [item];
     }
     case "row":
       return table(text, lines, shown);

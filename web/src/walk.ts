@@ -2,6 +2,7 @@
 
 import type { Candidate, Page, Step } from "./data";
 import { h, onActivate, percent, reveal } from "./dom";
+import { plain } from "./formatted";
 import { overlap } from "./load";
 import type { Selected } from "./selection";
 
@@ -87,7 +88,7 @@ export function card(page: Page, candidate: Candidate | Step, most: number): Nod
   if (read && page.answer) facts.push(`${percent(attended(page, read))} of the answer's attention`);
   return [
     h("span", { class: "position" }, read ? String(read.position) : ""),
-    h("span", { class: "node-text" }, candidate.text),
+    h("span", { class: "node-text" }, ...plain(candidate.text)),
     bars,
     h("span", { class: "facts" }, facts.filter(Boolean).join(" · ")),
     ...(read && read.p_yes !== null

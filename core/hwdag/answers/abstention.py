@@ -165,4 +165,4 @@ def bare(node: Node) -> str:
     first, _, rest = text.partition("\n")
     if first.strip() == parted(node.heading)[1] and rest.strip():
         text = rest.lstrip("# \n")
-    return " ".join(text.removeprefix("- ").removeprefix("* ").split())
+    return " ".join(text.removeprefix("- ").removeprefix("* ").removeprefix("| ").split())

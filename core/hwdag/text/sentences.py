@@ -243,6 +243,7 @@ def _goes_on(block: str, start: int, is_cased: bool) -> bool:
     after = block[start : start + 1]
     return (
         (after == "-" and block[start + 1 : start + 2].isalpha())  # "J.-C."
+        or (after in ("/", "\\") and before[-1] == ".")  # "../README.md"
         or (is_cased and after.islower() and _WORD.match(block, start) is not None)
         or (after.isdigit() and _PLACE.search(before) is not None)
         or (after.isupper() and (_TITLE.search(before) or _ORDINAL.search(before)) is not None)
