@@ -98,8 +98,9 @@ def test_a_wrong_key_and_a_wrong_address_are_reported(model, url, monkeypatch):
     monkeypatch.setenv("SOME_KEY", "wrong")
     with llama_server(model, key=KEY) as locked:
         wrong = OpenAIWriter("some", base_url=locked, api_key_env="SOME_KEY")
-        for writer, named in ((wrong, "SOME_KEY"), (OpenAIWriter("some", base_url=locked), "key")):
-            with pytest.raises(WriterFailed, match=f"refuses the key, .*{named}"):
+        keyless = OpenAIWriter("some", base_url=locked)
+        for writer, named in ((wrong, "refuses the key, .*SOME_KEY"), (keyless, "asks for a key")):
+            with pytest.raises(WriterFailed, match=named):
                 writer.write(["a"], max_new_tokens=9)
         monkeypatch.setenv("SOME_KEY", KEY)
         assert wrong.write(["a"], max_new_tokens=9)
@@ -107,11 +108,18 @@ def test_a_wrong_key_and_a_wrong_address_are_reported(model, url, monkeypatch):
         OpenAIWriter("some", base_url=f"{url}/v2").write(["a"], max_new_tokens=9)
 
 
+PAGE = "<html><head><title>502 Bad Gateway</title></head><body><hr>nginx</body></html>"
+EMPTY = '{"choices": [{"message": {"content": ""}, "finish_reason": "stop"}]}'
 ERRORS = {
     "loading": (503, "Loading model", "loading its model after 0.05 s"),
     "unknown": (404, "model 'some' not found", "does not know the model 'some'"),
     "context": (400, "This model's maximum context length is 8192 tokens.", "8192"),
     "other": (400, "no such field", "no such field"),
+    "key": (401, "Invalid API Key", "asks for a key, 'Invalid API Key'"),
+    "proxy": (502, PAGE, "sent status 502, 'a web page: 502 Bad Gateway'"),
+    "sign-in": (200, PAGE, "a web page: 502 Bad Gateway"),
+    "nothing": (200, "", "an empty text"),
+    "no words": (200, EMPTY, "its reply is empty"),
 }
 
 
@@ -132,13 +140,28 @@ def test_an_error_on_the_command_line_is_one_line_without_names_of_python(
     monkeypatch.setattr(openai_compatible, "LOADING_PAUSE", 0.01)
     monkeypatch.setattr(inputs, "ANSWERER_TIMEOUT", 0.05)
     monkeypatch.setattr(inputs, "ANSWERER_RETRIES", 0)
-    content = json.dumps({"error": {"message": message, "code": status}}).encode()
+    is_body = message[:1] in ("", "<", "{")
+    said_so = message if is_body else json.dumps({"error": {"message": message, "code": status}})
+    content = said_so.encode()
     with serving(lambda request: request.reply(content, status)) as server:
         options = ["--answerer", server.url, "--answerer-model", "some"]
         assert main(["ask", file, QUESTION, *options]) == 2
-    [line] = [one for one in capsys.readouterr().err.splitlines() if one.startswith("hwdag: ")]
+    check_error(*capsys.readouterr(), said)
+
+
+def check_error(out, err, said):
+    [line] = [one for one in err.splitlines() if one.startswith("hwdag: ")]
     assert said in line
-    assert not re.search(r"Error|Exception|\w\(|retrieval", line)
+    assert not re.search(r"Error|Exception|\w\(|retrieval|[a-z]_[a-z]", line)
+    assert out.startswith("found:\n")
+
+
+@pytest.mark.model
+def test_a_server_that_does_not_run_is_reported_without_an_empty_answer(file, monkeypatch, capsys):
+    monkeypatch.setattr(inputs, "ANSWERER_RETRIES", 0)
+    options = ["--answerer", "http://127.0.0.1:9/v1", "--answerer-model", "some"]
+    assert main(["ask", file, QUESTION, *options]) == 2
+    check_error(*capsys.readouterr(), "cannot be reached")
 
 
 @pytest.mark.model

@@ -74,7 +74,7 @@ LEAST_WEIGHT = 0.01
 """Of all named sentences together, if others have all words of the reply."""
 
 CUT_OFF = {
-    "length": "the reply was cut off: it reached max_new_tokens or the end of the model's context",
+    "length": "the reply was cut off: it reached the limit of tokens (--max-new-tokens) or the end of the model's context",
     "content_filter": "the reply was cut off by the server's content filter",
 }
 """Notes on a reply that did not end by itself, by the server's reason."""
@@ -146,7 +146,7 @@ class WrittenAnswer:
         self._wordless = self._heard.strip()
         if not self._wordless:
             raise self._failed(
-                "its reply is empty; a model that thinks may need more max_new_tokens"
+                "its reply is empty; a model that thinks may need more tokens (--max-new-tokens)"
             )
         yield from self._asked(f"{self.prompt}\n{IN_WORDS}")
         if not (self._deadline.stopped or has_words(self.text)):
@@ -315,11 +315,11 @@ def failed(
     answerer: Writer, why: str, retrieval: Retrieval | None = None, reply: str = ""
 ) -> AnswererFailed:
     """Return the error of an answerer as one that names the way out and keeps what was found."""
-    came = f", after it said {reply!r:.200}" if reply else ""
+    came = f"broke off after {reply!r:.200}" if reply else "gave no answer"
+    why = why.removeprefix(f"{answerer.name}: ")
     why += "" if why.endswith(("?", ".")) else "."
     return AnswererFailed(
-        f"the answerer {answerer.name} gave no answer{came}: {why} The result of the search is kept; "
-        "mend the answerer, or leave it out to have the reader answer",
+        f"{answerer.name} {came}: {why} Without an answerer, the reader answers",
         retrieval,
         reply,
     )

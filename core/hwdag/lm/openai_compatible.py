@@ -53,6 +53,7 @@ MOST_TOKENS = 1 << 32  # a reply that claims more is not believed
 GRACE_SECONDS = 60.0  # for the requests under way once another one has failed
 LOADING_PAUSE = 2.0  # seconds before a server that loads its model is asked again
 EXCERPT_CHARACTERS = 300
+LONGEST_READ = 20_000  # characters of a server's text that are looked at
 STOP_SECONDS = 0.1  # between two looks at a stop flag
 THREAD = "hwdag-openai"
 
@@ -201,7 +202,7 @@ class OpenAIWriter:
         async with self._client() as client:
 
             async def ask(number: int, prompt: str) -> None:
-                with self._blaming(f"prompt {number + 1}"):
+                with self._blaming(f", prompt {number + 1}"):
                     create = client.chat.completions.with_raw_response.create
                     async with asyncio.timeout(self._seconds):
                         asking = partial(create, **self._request(prompt, limit))
@@ -236,7 +237,7 @@ class OpenAIWriter:
         Raises ValueError for a stream that ends without saying why: it may have been cut off.
         """
         asked = self._request(prompt, limit) | {"stream_options": {"include_usage": True}}
-        with self._blaming("the prompt"):
+        with self._blaming():
             async with self._client() as client, asyncio.timeout(self._seconds):
                 create = client.chat.completions.create
                 stream = await self._once_loaded(partial(create, stream=True, **asked))
@@ -302,34 +303,35 @@ class OpenAIWriter:
         }
 
     @contextmanager
-    def _blaming(self, prompt: str) -> Iterator[None]:
+    def _blaming(self, prompt: str = "") -> Iterator[None]:
         """Turn every failure of a prompt into a `WriterFailed`."""
         try:
             yield
             return
         except TimeoutError:
-            why = f"sent no whole reply in time (timeout: {self._timeout:g} s); raise timeout"
+            why = f"sent no whole reply within {self._timeout:g} seconds; allow more, or use a faster server"
         except APIStatusError as error:
             why = self._refusal(error)
         except APITimeoutError:
-            why = f"sent no reply in {self._timeout:g} s; raise timeout, or ask for less"
+            why = f"sent no reply within {self._timeout:g} seconds; allow more, or use a faster server"
         except APIConnectionError as error:
             seen = self._excerpt(str(error.__cause__ or error))
-            why = f"cannot be reached, {seen}; is it running, and is base_url right?"
+            why = f"cannot be reached, {seen}; is it running, and is the address right?"
         except (APIError, httpx2.HTTPError, ValueError) as error:  # a stream that breaks off too
             seen = self._excerpt(str(error) or "the connection ended")
-            why = f"sent no whole reply, {seen}; check base_url and the server"
-        raise WriterFailed(f"{self.name}, {prompt}: the server at {self._url} {why}")
+            why = f"sent no whole reply, {seen}; check the address and the server"
+        raise WriterFailed(f"{self.name}{prompt}: the server at {self._url} {why}")
 
     def _refusal(self, error: APIStatusError) -> str:
         """Return what a status other than 200 means for the user, and the way out."""
         said = _message(error)
         seen = self._excerpt(said)
-        key = self._key_env or "api_key_env (--answerer-key)"
         if _is_loading(error):
-            return f"was still loading its model after {self._timeout:g} s; wait, or raise timeout"
+            return f"was still loading its model after {self._timeout:g} s; wait, and ask again"
+        if error.status_code in (401, 403) and self._key_env:
+            return f"refuses the key, {seen}; check the environment variable {self._key_env}"
         if error.status_code in (401, 403):
-            return f"refuses the key, {seen}; check {key}"
+            return f"asks for a key, {seen}; name its environment variable (--answerer-key)"
         if tokens := _exceeded(error, said):
             return (
                 f"has too short a context, {tokens}; lower the token budget of the evidence "
@@ -338,11 +340,13 @@ class OpenAIWriter:
         if error.status_code == 404 and "model" in said.lower():
             return f"does not know the model {self._model!r}, {seen}; use a name that it lists"
         if error.status_code == 404:
-            return f"has no chat API there, {seen}; check base_url, which mostly ends with /v1"
+            return f"has no chat API there, {seen}; check the address, which mostly ends with /v1"
+        if place := error.response.headers.get("location"):
+            seen = f"which leads to {self._excerpt(place)}"
         why = f"sent status {error.status_code}, {seen}"
         if wait := error.response.headers.get("retry-after"):
             why += f", and asks to wait {wait} s"
-        return f"{why}; check base_url, the model, {key} and extra_body"
+        return f"{why}; check the address, the name of the model and its options"
 
     def _reply(self, response: httpx2.Response) -> tuple[str, ReplyEnd]:
         """Return the text of a reply and how it ended; ValueError for another body."""
@@ -352,7 +356,7 @@ class OpenAIWriter:
             message, reason = choice.get("message") or {}, choice.get("finish_reason")
             reply, usage = without_surrogates(message.get("content") or "")[0], body.get("usage")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            raise ValueError(f"no chat completion: {response.text}") from None
+            raise ValueError(f"no chat completion: {_readable(response.text)}") from None
         tokens = self._counted(usage)
         return reply, ReplyEnd(tokens, _checked_end(reason, body))
 
@@ -384,7 +388,7 @@ class OpenAIWriter:
 
     def _excerpt(self, text: str) -> str:
         """Return the start of a server's text, without the key."""
-        text = text.replace(self._key() or "\0", "***").strip()
+        text = _readable(text).replace(self._key() or "\0", "***")
         return f"{text[:EXCERPT_CHARACTERS]!r}{'...' * (len(text) > EXCERPT_CHARACTERS)}"
 
     def _count(self, usage: Usage) -> None:
@@ -456,6 +460,15 @@ def _message(error: APIStatusError) -> str:
         case {"message": str() as said} if said.strip():
             return said
     return error.response.text
+
+
+def _readable(text: str) -> str:
+    """Return a server's text on one line: of a web page its title, else its text."""
+    shown = text[:LONGEST_READ]
+    if re.match(r"\s*<(?:!doctype|html|\?xml)\b", shown, re.I):
+        title = re.search(r"<title[^<>]*>([^<]*[^<\s][^<]*)</title", shown, re.I)
+        shown = "a web page: " + (title[1] if title else re.sub(r"<[^<>]*>", " ", shown))
+    return " ".join(one_line(shown).split()) or "an empty text"
 
 
 def _exceeded(error: APIStatusError, said: str) -> str:

@@ -105,16 +105,19 @@ def show_answer(index: Retriever, question: str, *, verbose: bool = False, **ask
         print_styled(fill(said, columns, subsequent_indent="  "), "dim")
     elif stream.retrieval.searched_for:
         print_styled(f"searched for: {stream.retrieval.searched_for}", "dim")
-    print("answer: ", end="")
+    label = "answer: "
     try:
         for piece in stream:
+            print(label, end="")
             print_styled(piece, "bold", end="")
+            label = ""
     except AnswererFailed:
-        print("\nfound:")
+        print("found:" if label else "\nfound:")
         for step in stream.retrieval.best(MOST_FOUND):
             print(render.found_line(step, columns))
         raise
     answer = stream.answer
+    print(label, end="")
     _print_after(answer, columns)
     shown = render.usage_line if verbose else render.how_line
     print_styled(shown(answer, time.perf_counter() - began), "dim")
