@@ -63,6 +63,17 @@ def test_a_file_is_refreshed_under_any_spelling(folder, monkeypatch, capsys, whe
         assert found.documents["notes/dike.md"].metadata["path"] == "notes/dike.md"
 
 
+def test_a_file_that_was_named_by_a_symbolic_link_keeps_its_id(folder, capsys):
+    (folder / "link").symlink_to(folder / "notes")
+    assert main(["build", "link", "-o", "l.hwdag", "-q"]) == 0
+    (folder / "notes" / "mill.md").unlink()
+    capsys.readouterr()
+    for path in ("notes", str(folder / "notes"), "link"):
+        assert main(["refresh", "l.hwdag", path, "-q"]) == 0
+        assert "gone, but not from the index: link/mill.md" in capsys.readouterr().out
+    assert ids("l.hwdag") == ["link/dike.md", "link/mill.md"]
+
+
 def test_pruning_with_another_spelling_deletes_what_is_gone_alone(folder, monkeypatch, capsys):
     (folder / "notes" / "mill.md").unlink()
     monkeypatch.chdir(folder / "notes")

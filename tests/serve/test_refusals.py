@@ -93,6 +93,7 @@ def test_address_and_body_of_the_server_that_answers_stay_in_the_log(log):
             other.shutdown()
             other.server_close()
             withheld(post(address, *REQUESTS[0]).text, log(), other.url)
+    assert "Traceback" not in log()
 
 
 @pytest.mark.parametrize("answerer", [raises, lambda prompt: ""], ids=["raises", "empty"])

@@ -40,9 +40,10 @@ class Spellings:
         return found
 
     def places(self, identity: str) -> Iterator[str]:
-        """Yield where the file of an id may be."""
+        """Yield where the file of an id may be, as it is named and without symbolic links."""
         for folder in self.folders:
             yield os.path.normpath(folder / identity)
+            yield os.path.realpath(folder / identity)
 
     def known(self, documents: Iterable[Document]) -> tuple[list[Document], list[str]]:
         """Give documents the ids that the index has for their files; with a note.

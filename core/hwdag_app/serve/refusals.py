@@ -24,6 +24,7 @@ from hwdag.errors import (
     OutOfMemory,
     QuestionTooLong,
     UnknownDocument,
+    WriterFailed,
 )
 from hwdag_app.serve.systems import UnknownSystem
 
@@ -71,7 +72,9 @@ def refusal(error: BaseException) -> tuple[int, str]:
     if _may_be_shown(error):
         return status, str(error)
     number = secrets.token_hex(4)
-    _LOGGER.error("error %s, %s: %s", number, sentence, error, exc_info=error)
+    # why not of a writer: its message is about its server, and the frames are those of a client
+    trace = None if isinstance(error.__cause__, WriterFailed) else error
+    _LOGGER.error("error %s, %s: %s", number, sentence, error, exc_info=trace)
     return status, f"{sentence} (error {number}; the server's log has the reason)"
 
 
