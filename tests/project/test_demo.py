@@ -15,6 +15,7 @@ def test_the_demo_shows_answers_with_sources(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     for _, question, answer in QUESTIONS:
         part = shown.split(f"question: {question}")[1].split("---")[0]
+        assert ("sources:" in part) == ("probability" in part) == bool(answer)
         assert f"answer: {answer}" in part if answer else "do not seem to answer" in part
     assert "quarry.md" in shown and "ferry.md" in shown
     assert len(list(tmp_path.glob("demo-*.html"))) == 1

@@ -125,13 +125,14 @@ def show_answer(index: Retriever, question: str, *, verbose: bool = False, **ask
 
 
 def _print_after(answer: Answer, columns: int) -> None:
-    """Print the sources of an answer, its notes and its confidence."""
-    print("\nsources:")
-    for citation in answer.citations:
+    """Print the sources of an answer, its notes and its confidence; a refusal shows the nearest sentences itself."""
+    is_refused = answer.found is False and answer.answered_by is None
+    print("" if is_refused else "\nsources:")
+    for citation in () if is_refused else answer.citations:
         print(render.citation_line(citation, columns))
     for note in answer.notes:
         print_styled(fill(f"note: {note}", columns), "dim")
-    if answer.confidence is not None:
+    if answer.confidence is not None and not is_refused:
         print_styled(f"probability that this is right: {answer.confidence:.2f}", "dim")
 
 
