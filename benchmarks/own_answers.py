@@ -11,7 +11,8 @@ most similar ones. All have the same embedder and at most 96 new tokens.
 
 A reply is right if its F1 is at least 0.5 or it holds one of the right answers, and it isn't refused. A
 question without an answer is right if it is refused: by the words of the reply, or by hwdag's `found`.
-A new run continues an old one.
+The reply of an answerer that hwdag does not count as found is shown after a warning; the last row of the
+table counts it as right, too, if it is. A new run continues an old one.
 """
 
 from __future__ import annotations
@@ -98,9 +99,11 @@ def scored(question: Mapping[str, Any], reply: str, found: bool | None) -> dict[
     answers = question["answers"]
     row: dict[str, Any] = {"reply": reply, "found": found}
     if not answers:
-        return row | {"right": found is False or bool(REFUSAL.search(reply))}
+        is_refused = bool(REFUSAL.search(reply))
+        return row | {"right": found is False or is_refused, "right reply": is_refused}
     value, holds = rated(reply, answers)
-    return row | {"f1": value, "right": found is not False and (value >= RIGHT or holds)}
+    is_right = value >= RIGHT or holds
+    return row | {"f1": value, "right": found is not False and is_right, "right reply": is_right}
 
 
 def in_any_order(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
@@ -172,6 +175,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     ]:
         means = [np.mean([right[*name, system] for name in some]) for system in systems]
         lines.append(f"| {label} | {len(some)} | {' | '.join(f'{m:.2f}' for m in means)} |")
+    replies = {(r["folder"], r["id"], r["system"]): r.get("right reply", r["right"]) for r in rows}
+    means = [np.mean([replies[*name, system] for name in every]) for system in systems]
+    lines.append(
+        f"| all, by the reply alone | {len(every)} | {' | '.join(f'{m:.2f}' for m in means)} |"
+    )
     first, *others = systems
     for other in others:
         paired = [right[*name, first] - right[*name, other] for name in every]
