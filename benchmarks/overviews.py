@@ -5,7 +5,7 @@
 
 `overviews/train.jsonl` and `overviews/test.jsonl` have questions about the whole ("overview") and questions
 about one thing in similar words ("specific"), all in English, the language of the default embedder; the
-author of the test questions had not seen the others. Questions of the data sets are about one thing, too:
+author of the first 160 test questions had not seen the others. Questions of the data sets are about one thing, too:
 those of the training sets to fit, those of the development sets to report.
 """
 
