@@ -9,8 +9,8 @@ from functools import cached_property
 from hwdag.answers.abstention import before_reply, is_short, judged
 from hwdag.answers.decoded import DecodedAnswer
 from hwdag.answers.generated import WrittenAnswer
-from hwdag.answers.of_dates import with_latest
 from hwdag.answers.quoted import QuotedAnswer
+from hwdag.answers.quoting import with_quotation
 from hwdag.config import ANSWERER_TOKENS
 from hwdag.lm.base import Writer
 from hwdag.search.answerability import is_answerable
@@ -93,7 +93,8 @@ class AnswerStream:
             tuple(filter(None, (*source.notes, self.evidence.left_out))),
             answerer_tokens=source.tokens,
         )
-        return with_latest(judged(answer))
+        answer = judged(answer)
+        return answer if self._deadline.stopped else with_quotation(answer)
 
     def _decoded(self) -> Iterator[str]:
         if self._source.name is not None:

@@ -43,15 +43,20 @@ _ADVERB = re.compile(
 _CONJUNCTION = re.compile(
     r"\W*(?:and|but|or|so|und|aber|oder|et|mais|ou|y|pero|e|ma|o|en|maar|mas)\b\s*", re.I
 )
-_ASKS = re.compile(
+_THING = (
     r"(?:(?:in|on|at|by|since|to|from|for|with|of|mit|von|für|seit|an|auf|bis|aus|zu)\s+)?(?:who|whom|whose|what|which|"
     r"when|where|why|how|wer|wen|wem|wessen|was|welch\w*|wann|wo|woher|wohin|warum|wieso|wie|womit|wozu|qui|que|quoi|"
     r"quand|où|pourquoi|comment|combien|quel\w*|qué|quién|dónde|cuándo|cómo|cuál\w*|cuánt\w*|chi|che|dove|come|"
-    r"perché|quanto|wat|waar|wanneer|waarom|hoe|welke?|quem|onde)\b.*\s\w+\s+\w|(?:is|are|was|were|do|does|did|has|"
+    r"perché|quanto|wat|waar|wanneer|waarom|hoe|welke?|quem|onde)\b"
+)
+_ASKS = re.compile(
+    rf"{_THING}.*\s\w+\s+\w|(?:is|are|was|were|do|does|did|has|"
     r"have|had|can|could|may|must|should|will|would|ist|sind|war|waren|hat|haben|wird|kann|darf|muss|est|a)\b",
     re.I,
 )
 """A question that is whole, after a conjunction: "And who built the theatre?", not "And with a dog?"."""
+
+_ASKS_FOR_A_THING = re.compile(rf"\W*{_THING}", re.I)
 
 _ABOUT = re.compile(r"\W*(?:what|how) about\b", re.I)
 _EXPLETIVE = re.compile(
@@ -104,6 +109,11 @@ def stands_alone(question: str) -> bool:
         )
         if match.group() in pronouns or match.group().lower() in pronouns - {"sie", "ihr", "ihre"}
     )
+
+
+def asks_for_a_thing(question: str) -> bool:
+    """Return whether a question begins with a question word, so that yes or no is no answer: "Was gilt?"."""
+    return _ASKS_FOR_A_THING.match(question) is not None
 
 
 def asking_part(message: str) -> str:

@@ -1,4 +1,4 @@
-"""Statements of several dates about one thing, for a question that asks for the present."""
+"""A statement in place of a reader's reply that cannot be right, and statements of several dates."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import replace
 from hwdag.answers.abstention import LONGEST_SHOWN, bare, is_short, not_found
 from hwdag.answers.passages import grown
 from hwdag.search.answerability import is_answerable
+from hwdag.text.anaphora import asks_for_a_thing
 from hwdag.text.words import content_words, in_digits, words
 from hwdag.types import Answer, Retrieval, Step
 
 MAX_STATEMENTS = 3
 """Statements that are shown, at most."""
+
+YES_OR_NO = ("yes", "no")
+"""Replies of the default reader for questions in any language."""
 
 
 def statements(retrieval: Retrieval) -> list[Step]:
@@ -32,23 +36,28 @@ def statements(retrieval: Retrieval) -> list[Step]:
     return [by_date[date] for date in sorted(by_date, reverse=True)][:MAX_STATEMENTS]
 
 
-def with_latest(answer: Answer) -> Answer:
+def with_quotation(answer: Answer) -> Answer:
     """Return an answer with a note on statements of several dates, if there are such.
 
-    A short reply of the reader with words that are not in the latest of them, such as "Yes", is replaced by that.
+    A short reply of the reader that cannot be right is replaced by the best statement: one with words that are
+    not in the latest of several statements, and "Yes" or "No" to a question such as "Was wurde beschlossen?".
     """
     retrieval, reply = answer.retrieval, answer.reply
-    if not (dated := statements(retrieval)):
-        return answer
-    shown = (f'{step.date or "undated"} "{bare(step.node)[:LONGEST_SHOWN]}"' for step in dated)
-    note = "statements of several dates, the latest first: " + "; ".join(shown)
-    answer = replace(answer, notes=(*answer.notes, note))
+    if dated := statements(retrieval):
+        shown = (f'{step.date or "undated"} "{bare(step.node)[:LONGEST_SHOWN]}"' for step in dated)
+        note = "statements of several dates, the latest first: " + "; ".join(shown)
+        answer = replace(answer, notes=(*answer.notes, note))
+    if answer.likelihood is None or not answer.confidence or not is_short(reply):
+        return answer  # an answerer's; not rated; without evidence; long
     wanted = set(content_words(in_digits(reply)))
-    is_held = wanted and wanted.issubset(words(in_digits(dated[0].node.text)))
-    if answer.likelihood is None or answer.confidence is None or not is_short(reply) or is_held:
+    if dated and not (wanted and wanted.issubset(words(in_digits(dated[0].node.text)))):
+        best = dated[0]
+    elif reply.lower().strip(" .,!") in YES_OR_NO and asks_for_a_thing(retrieval.question):
+        best = max(retrieval.context, key=lambda step: step.similarity)
+    else:
         return answer
     found = is_answerable(retrieval)
-    text = _passage(retrieval, dated[0]) if found else not_found(retrieval)
+    text = _passage(retrieval, best) if found else not_found(retrieval)
     return replace(answer, text=text, confidence=retrieval.answerability, found=found)
 
 
