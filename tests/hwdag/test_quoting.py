@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hwdag import Document, HWDAGIndex
+from hwdag.answers.quoting import with_quotation
 from hwdag.text.anaphora import asks_for_a_thing
 
 MINUTES = [
@@ -45,3 +48,6 @@ def test_yes_is_no_answer_to_a_question_for_a_thing():
             assert stream.answer.reply in ("Yes", "No")
             assert pieces == stream.answer.text == text
             assert stream.answer.confidence == stream.retrieval.answerability
+            nothing = replace(stream.retrieval, steps=())
+            unread = replace(stream.answer, retrieval=nothing, text="Yes", reply="Yes")
+            assert with_quotation(unread) == unread

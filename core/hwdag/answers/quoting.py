@@ -47,8 +47,9 @@ def with_quotation(answer: Answer) -> Answer:
         shown = (f'{step.date or "undated"} "{bare(step.node)[:LONGEST_SHOWN]}"' for step in dated)
         note = "statements of several dates, the latest first: " + "; ".join(shown)
         answer = replace(answer, notes=(*answer.notes, note))
-    if answer.likelihood is None or not answer.confidence or not is_short(reply):
-        return answer  # an answerer's; not rated; without evidence; long
+    is_rated = answer.likelihood is not None and answer.confidence is not None
+    if not (is_rated and is_short(reply) and retrieval.context):
+        return answer
     wanted = set(content_words(in_digits(reply)))
     if dated and not (wanted and wanted.issubset(words(in_digits(dated[0].node.text)))):
         best = dated[0]
