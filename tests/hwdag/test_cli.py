@@ -328,6 +328,13 @@ def another(path, hint, usual):
     return [f"--{option}", word], word
 
 
+def test_a_missing_argument_is_named_with_the_form_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["ask", "Who built the harbour?"])
+    [said, _] = capsys.readouterr().err.splitlines()
+    assert said == "hwdag ask: question is missing; write: hwdag ask FILE question"
+
+
 def test_the_help_of_a_command_has_the_fields_of_its_config_and_not_those_of_configs_within(capsys):
     with pytest.raises(SystemExit):
         main(["ask", "--help"])

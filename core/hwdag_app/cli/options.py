@@ -160,6 +160,9 @@ class Parser(argparse.ArgumentParser):
             close = get_close_matches(found[1], known, 1)
             message = f"there is no command {found[1]!r}"
             message += f"; did you mean {close[0]}?" if close else ""
+        elif found := re.search(r"the following arguments are required: (.*)", message):
+            named = (one.metavar or one.dest for one in self._actions if not one.option_strings)
+            message = f"{found[1]} is missing; write: {self.prog} {' '.join(map(str, named))}"
         self.exit(2, f"{self.prog}: {message}\n{self.prog} --help shows what there is\n")
 
 
