@@ -1,6 +1,7 @@
 """RAPTOR: soft clusters, trees that end and lose nothing, both ways of searching them."""
 
 import sys
+import warnings
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -38,9 +39,9 @@ SMALL = RaptorConfig(
 
 @pytest.fixture(scope="module", autouse=True)
 def uncompiled():
-    """Import pynndescent without compiling it, for twenty seconds after an installation.
+    """Run the loops of UMAP that take ten seconds to compile as Python: no test has many points.
 
-    UMAP asks it about thousands of points, and no test has that many.
+    pynndescent, which UMAP asks about thousands of points, takes twenty after an installation.
     """
     import numba
 
@@ -48,6 +49,13 @@ def uncompiled():
     import pynndescent  # noqa: F401
 
     numba.config.DISABLE_JIT = False
+    with warnings.catch_warnings(action="ignore"):  # it misses Tensorflow
+        import umap.umap_
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("fast_knn_indices", "smooth_knn_dist", "compute_membership_strengths"):
+            patch.setattr(umap.umap_, name, getattr(umap.umap_, name).py_func)
+        yield
 
 
 def raptor(**options):
