@@ -24,6 +24,9 @@ from hwdag.types import StopReason
 from hwdag_app.cli.options import add_config, config_of
 from hwdag_app.main import main
 
+MANY = 400
+"""Documents of a build that does not end before it is looked at."""
+
 HARBOUR = """# The harbour
 
 The harbour of Brightwater was built in 1871 by the engineer Clara Holm. It replaced a wooden pier
@@ -262,13 +265,11 @@ def test_what_a_terminal_cannot_show_is_spelled_out():
 def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
-    for i in range(30):
-        (docs / f"{i:02}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}"))
+    for i in range(MANY):
+        (docs / f"{i:04}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}") * 20)
     path = tmp_path / "town.hwdag"
-    # attention, since a document without it is built faster than the file is looked at
-    options = ["--embedder", "hashing-64", "--method", "hwdag"]
     with subprocess.Popen(
-        [sys.executable, "-m", "hwdag_app.main", "build", docs, "-o", path, *options],
+        [sys.executable, "-m", "hwdag_app.main", "build", docs, "-o", path, "--embedder", "hashing-64"],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as child:
@@ -279,7 +280,7 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
         _, rest = child.communicate()
     assert child.returncode == 130
     assert b"the same command continues" in rest
-    assert 2 <= len(HWDAGIndex.load(path)) < 30
+    assert 2 <= len(HWDAGIndex.load(path)) < MANY
 
 
 @pytest.mark.parametrize("config", [BuildConfig, SearchConfig])
