@@ -24,6 +24,7 @@ from hwdag.types import StopReason
 from hwdag_app.cli.options import add_config, config_of
 from hwdag_app.main import main
 
+HASHING = ("--embedder", "hashing-64")
 MANY = 400
 """Documents of a build that does not end before it is looked at."""
 
@@ -269,7 +270,7 @@ def test_ctrl_c_leaves_a_file_with_the_finished_documents(tmp_path):
         (docs / f"{i:04}.md").write_text(HARBOUR.replace("Brightwater", f"Town {i}") * 20)
     path = tmp_path / "town.hwdag"
     with subprocess.Popen(
-        [sys.executable, "-m", "hwdag_app.main", "build", docs, "-o", path, "--embedder", "hashing-64"],
+        [sys.executable, "-m", "hwdag_app.main", "build", docs, "-o", path, *HASHING],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as child:

@@ -3,7 +3,6 @@
 import encodings.aliases
 import json
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,11 +11,9 @@ from hostile import ATTACKS, CONTROL_TOKENS, LINE_BREAKS
 from hypothesis import given
 from hypothesis import strategies as st
 from test_chunking import COUNTERS
-from tiny import tokenizer
 from worlds import assert_partition, random_text
 
 from hwdag.errors import InputError
-from hwdag.lm.tokens import Codec
 from hwdag.text import sentences as sentences_module
 from hwdag.text.characters import disarmed, one_line, visible, without_surrogates
 from hwdag.text.chunking import chunk, leaves
@@ -32,7 +29,6 @@ from hwdag_files.html import html_content
 from hwdag_files.read import read_documents
 from hwdag_lab.eval.fields import MalformedRecord, decoded
 from hwdag_lab.eval.schema import parse_record
-from hwdag_lab.methods.longllmlingua import whole_words
 
 PIECES = st.sampled_from(
     [
@@ -179,26 +175,6 @@ def test_words_are_found_again_in_themselves(text):
     assert set(content_words(text)) <= set(found)
 
 
-@st.composite
-def tokenised(draw):
-    """Return a text with the characters of its tokens: ascending; they may touch, overlap or leave gaps."""
-    text = draw(TEXTS)
-    borders = sorted(draw(st.lists(st.integers(0, len(text)), max_size=30)))
-    return text, [Span(a, b) for a, b in pairwise(borders)]
-
-
-@given(tokenised())
-def test_whole_words_are_a_partition_of_what_is_not_blank(given_tokens):
-    text, tokens = given_tokens
-    found = whole_words.words(text, tokens)
-    assert_partition(text, found)
-    assert not any(re.search(r"\s", text[span.start : span.end]) for span in found)
-    cut = {span.start for span in found if span.start and not text[span.start - 1].isspace()}
-    assert cut <= {token.start for token in tokens}
-    for at, owned in enumerate(whole_words.tokens_of(found, tokens)):
-        assert owned == [i for i, token in enumerate(tokens) if token.overlap(found[at])]
-
-
 # --- points -------------------------------------------------------------------------------------
 
 
@@ -234,24 +210,6 @@ def test_search_prompts_are_cut_or_refused(before, between):
         assert "{question}" in before + between
         return
     assert prompts.cut() == (before, between, "")
-
-
-# --- tokens -------------------------------------------------------------------------------------
-
-
-@given(TEXTS.map(lambda text: without_surrogates(text)[0]))
-def test_encoded_text_is_decoded_to_itself_and_has_no_control_token(text):
-    codec = Codec(tokenizer())
-    ids = codec.encode(text)
-    assert set(codec.tokenizer.all_special_ids).isdisjoint(ids)
-    assert codec.tokenizer.decode(ids) == text
-    assert codec.count([text]) == [len(ids)]
-
-
-@given(st.lists(TEXTS.map(lambda text: without_surrogates(text)[0]), min_size=1, max_size=4))
-def test_counts_do_not_depend_on_the_company(texts):
-    codec = Codec(tokenizer())
-    assert codec.count(texts) == [codec.count([text])[0] for text in texts]
 
 
 # --- files --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_properties import TEXTS
 from tiny import model, saved, tokenizer
 from transformers import PreTrainedTokenizerBase
 
@@ -14,6 +15,7 @@ from hwdag.errors import ModelError
 from hwdag.lm.huggingface import HuggingFaceLM
 from hwdag.lm.layout import SearchLayout, Turns
 from hwdag.lm.tokens import Codec
+from hwdag.text.characters import without_surrogates
 from hwdag.text.prompts import SearchPrompts
 
 
@@ -154,3 +156,18 @@ def test_a_token_joins_letters_to_the_word_before(text, joins):
     codec = Codec(whole)
     [token] = codec.encode(text)
     assert codec.goes_on_with_word(token) == joins
+
+
+@given(TEXTS.map(lambda text: without_surrogates(text)[0]))
+def test_encoded_text_is_decoded_to_itself_and_has_no_control_token(text):
+    codec = Codec(tokenizer())
+    ids = codec.encode(text)
+    assert set(codec.tokenizer.all_special_ids).isdisjoint(ids)
+    assert codec.tokenizer.decode(ids) == text
+    assert codec.count([text]) == [len(ids)]
+
+
+@given(st.lists(TEXTS.map(lambda text: without_surrogates(text)[0]), min_size=1, max_size=4))
+def test_counts_do_not_depend_on_the_company(texts):
+    codec = Codec(tokenizer())
+    assert codec.count(texts) == [codec.count([text])[0] for text in texts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_scoring import ScoringLM
+from test_properties import TEXTS
 from tiny import tiny_lm
-from worlds import random_prose
+from worlds import assert_partition, random_prose
 
 from hwdag import Document, SearchConfig
 from hwdag.errors import QuestionTooLong, ReaderRequired
@@ -280,3 +282,23 @@ def test_words_end_at_the_ends_of_tokens():
     parts = [Span(i, i + 1) for i in range(100)]
     assert len(words(run, parts)) == 100
     assert words(run[:64], parts[:64]) == [Span(0, 64)]
+
+
+@st.composite
+def tokenised(draw):
+    """Return a text with the characters of its tokens: ascending; they may touch, overlap or leave gaps."""
+    text = draw(TEXTS)
+    borders = sorted(draw(st.lists(st.integers(0, len(text)), max_size=30)))
+    return text, [Span(a, b) for a, b in pairwise(borders)]
+
+
+@given(tokenised())
+def test_whole_words_are_a_partition_of_what_is_not_blank(given_tokens):
+    text, tokens = given_tokens
+    found = words(text, tokens)
+    assert_partition(text, found)
+    assert not any(re.search(r"\s", text[span.start : span.end]) for span in found)
+    cut = {span.start for span in found if span.start and not text[span.start - 1].isspace()}
+    assert cut <= {token.start for token in tokens}
+    for at, owned in enumerate(tokens_of(found, tokens)):
+        assert owned == [i for i, token in enumerate(tokens) if token.overlap(found[at])]
