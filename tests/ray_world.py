@@ -8,8 +8,6 @@ from contextlib import suppress
 
 import numpy as np
 from logged_models import logged
-from store_world import assert_same_entries
-from worlds import random_prose
 
 from hwdag import BuildConfig, Document, HWDAGIndex
 from hwdag.embedding.hashing import HashingEmbedder
@@ -48,6 +46,8 @@ def models(folder, dies_at=None):
 
 def corpus(count=7):
     """Documents of three lengths."""
+    from worlds import random_prose  # why here: every worker would import pytest and hypothesis
+
     rng = np.random.default_rng(0)
     lengths = [8 + 11 * (i % 3) for i in range(count)]
     return [
@@ -67,6 +67,8 @@ def built(folder, documents, **options):
 
 def assert_same(one, two):
     """Two indexes have the same documents, graphs and vectors."""
+    from store_world import assert_same_entries  # why here: as above
+
     assert_same_entries(one.entries, two.entries)
 
 

@@ -39,7 +39,7 @@ def cluster():
 def test_workers_give_the_graphs_of_one_process(tmp_path):
     folder = tmp_path / "workers"
     folder.mkdir()
-    executor = RayExecutor(3, models=partial(models, folder))
+    executor = RayExecutor(2, models=partial(models, folder))
     found = built(tmp_path / "here", corpus(), executor=executor)
     expected = built(tmp_path / "alone", corpus())
     assert_same(found, expected)
