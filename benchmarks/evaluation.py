@@ -3,8 +3,8 @@
     python benchmarks/evaluation.py answers -o runs --jobs 2     # 2 cores, resumable
     python benchmarks/evaluation.py answers -o runs --tables     # Markdown of finished runs
 
-`answers` asks all development questions of three multi-hop sets, 512 tokens; `retrieval` measures what
-is found on nine sets, without answers; `parts` leaves out one part of `evidence` after another; `pools`
+`answers` asks all development questions of three multi-hop sets, 512 tokens; `retrieval` measures the
+search alone on nine sets, without answers; `parts` leaves out one part of `evidence` after another; `pools`
 asks the questions of the multi-hop sets over all their paragraphs in one index of more than 10,000
 documents. Every data set is a folder of its own that `hwdag eval` can add to, and that holds its report.
 A table joins the questions of all sets, and compares each row with `evidence`. Further options go to

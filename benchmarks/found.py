@@ -192,7 +192,7 @@ def write_pool(split: str, rows: Rows, limit: int, size: int) -> None:
 
 
 def write_whole(split: str, rows: Rows, limit: int) -> None:
-    """Ask the questions of whole collections: of folders, and of records that say what has no answer."""
+    """Ask the questions of whole collections: of folders, and of records that name the questions without an answer."""
     collections = [folder_cases(name, limit) for name in FOLDERS[split]]
     collections += [one for name in WHOLE[split] for one in whole_cases(split, name, limit)]
     for read, asked in collections:
@@ -519,7 +519,7 @@ def fit(rows: list[dict]) -> None:
 def fitted(
     signals: Sequence[dict[str, float]], labels: np.ndarray, groups: Sequence[str]
 ) -> tuple[dict, np.ndarray]:
-    """Weights of a logistic regression, and what it says of each row when it has not seen its question.
+    """Weights of a logistic regression, and its probability for each row, fitted without that row's question.
 
     Every question counts the same, however often it was asked.
     """

@@ -8,7 +8,7 @@ for word, and questions with their answers. Run, and run again to continue:
         --limit 15 --dtype bfloat16 -o build/heads
 
 Every question is one line of a file in the folder; `--minutes` ends a run early, `--report` reads
-what is there. A ranking is judged by R-precision: the share of gold passages among the first g,
+the finished rows. A ranking is judged by R-precision: the share of gold passages among the first g,
 where g is their number; an edge by whether the heaviest one leads to the source.
 """
 

@@ -3,7 +3,7 @@
     python benchmarks/own_evidence.py --documents examples/own_documents examples/more_documents --budget 512
 
 For every question of a folder that the files answer: the place of each evidence is the shortest run of
-sentences of its file that has all its words; it is read if what is shown covers it. Evidence of several
+sentences of its file that has all its words; it is read if the shown text covers it. Evidence of several
 places is a list. All ways of reading have the same files, embedder, titles and tokens, counted by the same
 tokenizer: sentences alone, sentences with their neighbours (`hwdag.answers.passages`), and chunks of
 LlamaIndex's `SentenceSplitter`, by similarity, each after its title.

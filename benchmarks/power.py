@@ -1,6 +1,6 @@
 """Power loss for `benchmarks/soak.py`: the possible states of a disk when the machine stops at a system call.
 
-A library that is loaded first (LD_PRELOAD) stands in for `fsync`: it keeps what is certainly on disk, the
+A library that is loaded first (LD_PRELOAD) stands in for `fsync`: it keeps everything that is certainly on disk, the
 content of a file or the names in a folder, in a folder of its own. In a process that is armed it counts
 the system calls that change files, and at the chosen one kills the whole process group, in which the
 other processes are too. `Disk.lose` then gives files, sizes, pages and names that were not synced either

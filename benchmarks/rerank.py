@@ -6,7 +6,7 @@ recall@k their share among the first k. Run, and run again to continue:
 
     python benchmarks/rerank.py ../shared/data/dev/{hotpotqa,musique}.jsonl -o build/rerank
 
-Every question is one line of a file in the folder; `--report` reads what is there. Sets take turns.
+Every question is one line of a file in the folder; `--report` reads the finished rows. Sets take turns.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Two processes build, one deletes and four search in one file. At random moments one of them is killed
 with SIGKILL, or stopped for up to a second in the midst of whatever it does (a disk that is slow), or
 finds the disk full. With `--power` the machine also stops at random system calls (`benchmarks/power.py`):
-all processes are killed, and the disk keeps what was synced and anything of the rest. After each power
+all processes are killed, and the disk keeps all synced bytes and anything of the rest. After each power
 loss and in the end the file is verified, and every document in it must be the work of the last change of
-it, or of one that overlapped the last. In the end, what an index holds that is built of these documents in
-one process must be equal to the last bit. With `--flips` single bits of the files are flipped then
+it, or of one that overlapped the last. In the end, an index of these documents that is built in one process
+must be equal to the last bit. With `--flips` single bits of the files are flipped then
 (`benchmarks/flips.py`). The scripted model reads and writes. Run:
 
     python benchmarks/soak.py --seconds 600 --folder /tmp/soak --power --flips 1000

@@ -5,7 +5,7 @@
 
 Papers of Qasper, whose sections have the same names in all of them, in indexes of `--together` papers.
 For each weight (`hwdag.embedding.titles.TITLE_WEIGHT`), how much of the gold paragraphs `evidence` touches
-and covers by half, less what it does with the first weight. `--split train` is for choosing.
+and covers by half, less the same with the first weight. `--split train` is for choosing.
 """
 
 from __future__ import annotations

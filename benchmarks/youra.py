@@ -8,7 +8,7 @@ the same budget is the paper's baseline. Run:
     python benchmarks/youra.py ../shared/data/dev/hotpotqa.jsonl --limit 10 --budget 1024
 
 The systems take turns at every question, so that a busy machine is fair to all. Seconds are those of
-the processor; `--systems` names what is compared, `--no-answers` leaves the reader out.
+the processor; `--systems` names the rows to compare, `--no-answers` leaves the reader out.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ SCRIPT = (
 
 
 class Planner(BaseChatModel):
-    """Asks the tool what is in the script, and answers with the first passage of the last reply."""
+    """Asks the tool for the script, and answers with the first passage of the last reply."""
 
     def bind_tools(self, tools: Sequence[Any], **options: Any) -> Runnable[LanguageModelInput, Any]:
         return self

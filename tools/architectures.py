@@ -169,7 +169,7 @@ def _attentions(model: PreTrainedModel, ids: list[int]) -> list[tuple[Tensor, Te
     last = [layer[0, :, -1] for layer in layers if layer is not None]
     right = [torch.stack([row[:, slice(*span)].mean(1) for span in SPANS], 1) for row in last]
     found = [heads[0][:, 0] for _, heads in sorted(captured.per_head.items())]
-    # why shares: eager attention may or may not leave out what goes to a learned sink
+    # why shares: eager attention may or may not leave out the share of a learned sink
     return [(_shares(a), _shares(b)) for a, b in zip(found, right, strict=bool(right))]
 
 

@@ -1,7 +1,7 @@
 """Hooks of `mkdocs build`: additions of the site to the pages of docs/.
 
-README.md is its first page, the API reference is written here (docs/ is also what `hwdag demo`
-reads, so it holds prose only), and files of the repository that a page links to come along.
+README.md is its first page, the API reference is written here (docs/ is read by
+`hwdag demo`, too, so it holds prose only), and files of the repository that a page links to come along.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ SAME = (
 
 
 def comparisons(known: Sequence[Facts], rng: random.Random) -> Iterator[Json]:
-    """Who was born, who died, what came out first; the same nationality?"""
+    """Who was born, who died, which film came out first; the same nationality?"""
     for pair in combinations(known, 2):
         a, b = rng.sample(pair, 2)
         for which in FIRST:

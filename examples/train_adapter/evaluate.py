@@ -4,7 +4,7 @@
     python -m examples.train_adapter.evaluate --examples data/held_out.jsonl --adapter run/adapter \
         --out after.json
 
-Answers: F1 over what the walk reads within a budget, and over the gold nodes alone. Sufficiency: the walk
+Answers: F1 over the nodes that the walk reads within a budget, and over the gold nodes alone. Sufficiency: the walk
 up to the node that completes the evidence against the same with the next other node in its place (AUC of
 p_yes with a 95 % interval from bootstrapping questions, and the share of questions where the complete
 one has the higher p_yes). Ranking: attention of gold nodes among all that were read. Points: share of

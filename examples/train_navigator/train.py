@@ -4,7 +4,7 @@
         --limit 400 --held-out 100 --minutes 5 -o navigator
 
 First the adapter. Embeddings of the nodes stay as they are; rank 8 on the linear layers of the encoder's
-last two layers, so that what is below them is computed once. For every question the library's own walk
+last two layers, so that the layers below them are computed once. For every question the library's own walk
 reads its first nodes, and after each of them the most similar node, by the best of all forms of the
 question so far, should be gold and unread.
 

@@ -314,7 +314,7 @@ def said_of(error: Exception) -> str:
 def failed(
     answerer: Writer, why: str, retrieval: Retrieval | None = None, reply: str = ""
 ) -> AnswererFailed:
-    """Return the error of an answerer as one that names the way out and keeps what was found."""
+    """Return the error of an answerer as one that names the way out and keeps the result of the search."""
     came = f"broke off after {reply!r:.200}" if reply else "gave no answer"
     why = why.removeprefix(f"{answerer.name}: ")
     why += "" if why.endswith(("?", ".")) else "."

@@ -5,7 +5,7 @@
     index = HWDAGIndex.from_documents(documents, path="notes.hwdag", executor=RayExecutor(4))
 
 Documents are cut, and their finished calls and graphs are stored, by the process that builds: the
-file has one writer. Only what a model does goes to an actor. If an actor dies, Ray starts it again
+file has one writer. Only the work of a model goes to an actor. If an actor dies, Ray starts it again
 and the call that it was making is made once more; those before it are in the file. If its node dies,
 the build ends: Ray may wait for ever for a place for the actor.
 """

@@ -165,7 +165,7 @@ class OpenAIWriter:
     def _running(
         self, work: Callable[[Put[T]], Awaitable[R]], stop: StopFlag | None = None
     ) -> Generator[T, None, R | None]:
-        """Yield what the work puts, and return its result, None if `stop` was set.
+        """Yield the items that the work puts, and return its result, None if `stop` was set.
 
         Leaving the portal early cancels the work.
         """
@@ -323,7 +323,7 @@ class OpenAIWriter:
         raise WriterFailed(f"{self.name}{prompt}: the server at {self._url} {why}")
 
     def _refusal(self, error: APIStatusError) -> str:
-        """Return what a status other than 200 means for the user, and the way out."""
+        """Return the meaning of a status other than 200 for the user, and the way out."""
         said = _message(error)
         seen = self._excerpt(said)
         if _is_loading(error):

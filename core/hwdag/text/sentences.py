@@ -193,7 +193,7 @@ def _kind(line: str, previous: LineKind) -> LineKind:
 def _cuts(block: str, kind: LineKind, language: str) -> Iterator[int]:
     """Return where sentences begin, except the first.
 
-    What has no letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour: the number of
+    A piece without a letter ("1.", ")", "...") is no sentence of its own and stays with a neighbour: the number of
     an item with the text that follows it, everything else with the sentence before.
     """
     if len(block) <= {"row": LONGEST_ROW, "entry": LONGEST_ENTRY}.get(kind, 0):

@@ -3,7 +3,7 @@
     for each document: for each system: build, then for each question: for each budget: ask, score
 
 Every finished question is on disk before the next begins. Started again with the same folder, a run
-does only what is left, so a killed one continues.
+does only the missing work, so a killed one continues.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Paths are independent, so all paths that wait for a decision are asked together. The default of each
 decision, taken when no reply could be used (see `hwdag_lab.methods.decisions`):
 
-- plan: find what answers the question;
+- plan: find facts that answer the question;
 - initial nodes: those most similar to the question;
 - facts: read the unread chunk with the fact most similar to the question;
 - chunk: note its sentence most similar to the question, and continue with the queue;
