@@ -16,6 +16,7 @@ from hwdag.answers.abstention import declines
 from hwdag.answers.generated import (
     IN_WORDS,
     LONGEST_REPLY,
+    WITH_NEWS,
     WORDING,
     Marks,
     numbered,
@@ -175,6 +176,39 @@ def test_a_reply_without_words_is_asked_for_again(town, reply):
     with pytest.raises(AnswererFailed, match="no words") as caught:
         town.answer(QUESTION, answerer=lambda prompt: reply)
     assert caught.value.retrieval.steps
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "is_asked_again"),
+    [
+        ("Which harbour has a lighthouse?", "The harbour has a lighthouse. [1]", True),
+        ("Which harbour has a lighthouse?", "The lighthouse [1].", True),
+        ("Which harbour has 2 walls?", "[1] The harbour has two walls.", True),
+        ("Which harbour has a lighthouse?", "Rome's [1]", False),
+        ("Which has a lighthouse, the harbour or the mill?", "The harbour [1]", False),
+        ("Has the harbour a lighthouse?", "The harbour has a lighthouse. [1]", False),
+    ],
+)
+def test_a_reply_that_repeats_the_question_is_asked_for_again(
+    town, question, reply, is_asked_again
+):
+    asked = []
+
+    def in_the_end(prompt):
+        asked.append(prompt)
+        return reply if len(asked) == 1 else "Rome's [1]"
+
+    answer = town.answer(question, answerer=in_the_end)
+    assert [one.endswith(WITH_NEWS) for one in asked] == [False, True][: 1 + is_asked_again]
+    assert answer.reply.endswith("Rome's [1]" if is_asked_again else reply.split("] ")[-1])
+    assert any("repeated the question" in note for note in answer.notes) is is_asked_again
+
+
+def test_a_reply_that_repeats_the_question_twice_is_given(town):
+    reply = "The harbour has a lighthouse. [1]"
+    assert (
+        town.answer("Which harbour has a lighthouse?", answerer=lambda prompt: reply).reply == reply
+    )
 
 
 @pytest.mark.parametrize(

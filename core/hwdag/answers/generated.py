@@ -29,6 +29,7 @@ from hwdag.search.reading import near_best
 from hwdag.search.stopping import Deadline
 from hwdag.search.table_rows import matching_rows
 from hwdag.search.whole_section import asks_for_all
+from hwdag.text.anaphora import asks_for_a_thing
 from hwdag.text.characters import one_line, visible, without_surrogates
 from hwdag.text.dates import dates_in, document_date
 from hwdag.text.headings import ABOVE
@@ -49,6 +50,12 @@ REMINDER = "Answer in words first, then the number of the sentence in square bra
 IN_WORDS = "The last reply was a number alone. Reply in words, with the number after them."
 """Asked for at the end, after a reply without words."""
 
+WITH_NEWS = (
+    "The last reply only repeated the question. Reply with the words of the sentence that answers it, "
+    "and the number after them."
+)
+"""Asked for at the end, after a reply that has no word besides those of the question."""
+
 
 class Wording(NamedTuple):
     """The texts around evidence and question, which the answerer reads first, and last."""
@@ -62,6 +69,9 @@ WORDING = Wording()
 
 MAX_OVERLAPS = 3
 """Sentences that a reply without numbers is matched to, at most."""
+
+CHOICES = frozenset({"or", "oder", "ou", "o", "either", "between", "zwischen", "entre"})
+"""Words of a question that may name its answer."""
 
 LEAST_GAIN = 0.2
 """Share of the reply's words, weighed by rarity, that each of these sentences must add."""
@@ -98,7 +108,7 @@ class WrittenAnswer:
 
     In its text [1] is the first citation, [2] the second: the model's own numbers are replaced as they
     arrive. A number that no sentence has is left out, and counted in `notes`. A reply without words, such
-    as "[1]", is not an answer; the model is asked once more.
+    as "[1]", is not an answer, and neither is one that repeats the question; the model is asked once more.
 
     Args:
         answerer: who answers; a `StreamingWriter` answers in pieces.
@@ -130,18 +140,22 @@ class WrittenAnswer:
         self.tokens: TokenCount | None = None
         self.prompt, self._units = numbered(self._question, retrieval)
         self._forget()
-        self._wordless = ""
+        self._wordless = self._repeated = ""
         self._reason = ""
 
     def __iter__(self) -> Iterator[str]:
         """Ask for the reply. Raises `AnswererFailed`, which holds the retrieval."""
         yield from self._asked(self.prompt)
-        if not self._deadline.stopped and self._lacks_words():
-            yield from self._asked_again()
+        if not self._deadline.stopped:
+            if self._lacks_words():
+                yield from self._asked_for_words()
+            elif self._repeats_question():
+                self._repeated = self.text
+                yield from self._asked(f"{self.prompt}\n{WITH_NEWS}")
         if not self._has_begun and self.text:
-            yield self.text  # a number alone
+            yield self.text  # a number alone, or words of the question
 
-    def _asked_again(self) -> Iterator[str]:
+    def _asked_for_words(self) -> Iterator[str]:
         """Ask once more, for words."""
         self._wordless = self._heard.strip()
         if not self._wordless:
@@ -172,6 +186,10 @@ class WrittenAnswer:
             )
         if self._wordless:
             found.append(f"asked again, since the first reply had no words: {self._wordless!r:.50}")
+        if self._repeated:
+            found.append(
+                f"asked again, since the first reply repeated the question: {self._repeated!r:.80}"
+            )
         if self._reason in CUT_OFF:
             found.append(CUT_OFF[self._reason])
         return tuple(found)
@@ -210,6 +228,19 @@ class WrittenAnswer:
             return not has_words(self.text)
         return not any(number in words(unit.text) for unit in self._units)
 
+    def _has_no_news(self, text: str) -> bool:
+        """Return whether a reply to a question for a thing has no word besides those of the question.
+
+        One of two things that a question names may be the answer.
+        """
+        asked = words(in_digits(self._question))
+        is_open = asks_for_a_thing(self._question) and CHOICES.isdisjoint(asked)
+        return is_open and set(_said(text)).issubset(asked)
+
+    def _repeats_question(self) -> bool:
+        """Return whether a reply has words, but only such of the question."""
+        return bool(_said(self.text)) and self._has_no_news(self.text)
+
     def _forget(self) -> None:
         """Begin a reply anew."""
         self._marks = Marks([unit.places for unit in self._units])
@@ -217,7 +248,7 @@ class WrittenAnswer:
         self._heard, self._has_begun = "", False
 
     def _asked(self, prompt: str) -> Iterator[str]:
-        """Yield the pieces of a reply, from its first letter on; nothing of a reply without letters."""
+        """Yield the pieces of a reply, from the first that says something on; nothing if none does."""
         self._forget()
         heard = list[str]()
 
@@ -231,9 +262,10 @@ class WrittenAnswer:
                 self._pieces.append(piece)
                 if self._has_begun:
                     yield piece
-                elif any(map(str.isalpha, piece)):
-                    self._has_begun = True
-                    yield "".join(self._pieces)
+                elif any(map(str.isalpha, said := "".join(self._pieces))):
+                    self._has_begun = not self._has_no_news(said)
+                    if self._has_begun:
+                        yield said
         self._heard = "".join(heard)
         # why afterwards: if the chat template opens <think>, the stream contains only the closing tag
         if (said := without_thought(self._heard)) != self._heard:
@@ -281,6 +313,11 @@ class WrittenAnswer:
 
     def _failed(self, why: str) -> AnswererFailed:
         return failed(self._answerer, why, self._retrieval, self.text)
+
+
+def _said(text: str) -> list[str]:
+    """Return the content words of a reply."""
+    return content_words(in_digits(_NUMBERS.sub(" ", text)))
 
 
 def has_words(text: str) -> bool:
