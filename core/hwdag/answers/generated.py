@@ -47,12 +47,12 @@ say so."""
 REMINDER = "Answer in words first, then the number of the sentence in square brackets."
 
 
-IN_WORDS = "The last reply was a number alone. Reply in words, with the number after them."
+# why without a word on the last reply: a small model says "The last reply was a number alone."
+IN_WORDS = "Do not reply with a number alone: reply in words, with the number after them."
 """Asked for at the end, after a reply without words."""
 
 WITH_NEWS = (
-    "The last reply only repeated the question. Reply with the words of the sentence that answers it, "
-    "and the number after them."
+    "Do not repeat the question: copy the words of the sentences that answer it, then their number."
 )
 """Asked for at the end, after a reply that has no word besides those of the question."""
 
