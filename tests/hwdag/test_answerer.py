@@ -16,6 +16,7 @@ from hwdag.answers.abstention import declines
 from hwdag.answers.generated import (
     IN_WORDS,
     LONGEST_REPLY,
+    MOST_HELD,
     WITH_NEWS,
     WORDING,
     Marks,
@@ -202,6 +203,19 @@ def test_a_reply_that_repeats_the_question_is_asked_for_again(
     assert [one.endswith(WITH_NEWS) for one in asked] == [False, True][: 1 + is_asked_again]
     assert answer.reply.endswith("Rome's [1]" if is_asked_again else reply.split("] ")[-1])
     assert any("repeated the question" in note for note in answer.notes) is is_asked_again
+
+
+def test_a_long_repetition_of_the_question_is_streamed_and_not_asked_for_again(town):
+    words = ["harbour "] * MOST_HELD
+
+    def streamed(request):
+        request.streamed(*words)
+
+    with serving(streamed) as server:
+        writer = OpenAIWriter("m", base_url=server.url)
+        pieces = list(town.stream("Which harbour has a lighthouse?", answerer=writer))
+    assert "".join(pieces) == "".join(words)
+    assert MOST_HELD < len(pieces[0]) <= MOST_HELD + len(words[0])
 
 
 def test_a_reply_that_repeats_the_question_twice_is_given(town):

@@ -73,6 +73,9 @@ MAX_OVERLAPS = 3
 CHOICES = frozenset({"or", "oder", "ou", "o", "either", "between", "zwischen", "entre"})
 """Words of a question that may name its answer."""
 
+MOST_HELD = 400
+"""Characters of a stream that wait for a word that the question lacks, at most."""
+
 LEAST_GAIN = 0.2
 """Share of the reply's words, weighed by rarity, that each of these sentences must add."""
 
@@ -149,7 +152,7 @@ class WrittenAnswer:
         if not self._deadline.stopped:
             if self._lacks_words():
                 yield from self._asked_for_words()
-            elif self._repeats_question():
+            elif not self._has_begun and self._repeats_question():
                 self._repeated = self.text
                 yield from self._asked(f"{self.prompt}\n{WITH_NEWS}")
         if not self._has_begun and self.text:
@@ -262,8 +265,10 @@ class WrittenAnswer:
                 self._pieces.append(piece)
                 if self._has_begun:
                     yield piece
-                elif any(map(str.isalpha, said := "".join(self._pieces))):
-                    self._has_begun = not self._has_no_news(said)
+                elif any(map(str.isalpha, piece)):
+                    said = "".join(self._pieces)
+                    # why a bound: a flood must take linear time
+                    self._has_begun = len(said) > MOST_HELD or not self._has_no_news(said)
                     if self._has_begun:
                         yield said
         self._heard = "".join(heard)

@@ -466,8 +466,9 @@ def _readable(text: str) -> str:
     """Return a server's text on one line: of a web page its title, else its text."""
     shown = text[:LONGEST_READ]
     if re.match(r"\s*<(?:!doctype|html|\?xml)\b", shown, re.I):
-        title = re.search(r"<title[^<>]*>([^<]*[^<\s][^<]*)</title", shown, re.I)
-        shown = "a web page: " + (title[1] if title else re.sub(r"<[^<>]*>", " ", shown))
+        title = re.search(r"<title[^<>]*>([^<]*)</title", shown, re.I)
+        name = title[1].strip() if title else ""
+        shown = "a web page: " + (name or re.sub(r"<[^<>]*>", " ", shown))
     return " ".join(one_line(shown).split()) or "an empty text"
 
 
